@@ -1,16 +1,17 @@
 //! Names and messages of a trace are text from anywhere, and stay text in everything made of them.
 //!
-//! There are three places a name can get to, and a function for each: JSON inside an HTML script element, HTML or
-//! XML text, and the terminal.
+//! There are three places a name can get to, and a function for each: JSON inside an HTML script
+//! element, HTML or XML text, and the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Makes JSON safe inside `<script type="application/json">`.
 ///
-/// A script element ends at the first `</script`, and `<!--` changes how it is parsed, wherever they are. In JSON a
-/// `<` can only be inside a string, where `\u003c` says the same. `>` and `&` are escaped to be beyond doubt, and the
-/// two line separators because they once ended lines in scripts.
+/// A script element ends at the first `</script`, and `<!--` changes how it is parsed, wherever
+/// they are. In JSON a `<` can only be inside a string, where `\u003c` says the same. `>` and `&`
+/// are escaped to be beyond doubt, and the two line separators because they once ended lines in
+/// scripts.
 pub fn json_in_script(json: &str) -> Cow<'_, str> {
     replace(json, |character| match character {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
@@ -20,8 +21,8 @@ pub fn json_in_script(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// Makes text safe in HTML and XML, between tags and inside quoted attributes. Control characters, which XML does
-/// not allow, become the replacement character.
+/// Makes text safe in HTML and XML, between tags and inside quoted attributes. Control characters,
+/// which XML does not allow, become the replacement character.
 pub fn markup(text: &str) -> Cow<'_, str> {
     replace(text, |character| {
         let entity = match character {

@@ -19,16 +19,16 @@ mod unix {
     /// An interrupt has come, and the process is about to end.
     static ENDING: AtomicBool = AtomicBool::new(false);
 
-    /// Does not return if an interrupt ends the process: a failure then has come of the files that were removed
-    /// before that.
+    /// Does not return if an interrupt ends the process: a failure then has come of the files that
+    /// were removed before that.
     pub(crate) fn give_way() {
         while ENDING.load(Ordering::Acquire) {
             std::thread::park();
         }
     }
 
-    /// Calls it, and ends the process, when an interrupt comes. Called before the process starts the threads that it has then:
-    /// they inherit that interrupts are not theirs.
+    /// Calls it, and ends the process, when an interrupt comes. Called before the process starts
+    /// the threads that it has then: they inherit that interrupts are not theirs.
     pub(crate) fn on_interrupt(then: impl FnOnce() + Send + 'static) {
         let mut awaited = MaybeUninit::uninit();
         // SAFETY: the set is made before it is used, and of signals that there are.
@@ -46,8 +46,8 @@ mod unix {
             if unsafe { libc::sigwait(&raw const awaited, &raw mut signal) } == 0 {
                 ENDING.store(true, Ordering::Release);
                 then();
-                // It ends the process as if it had not been waited for: so its parent sees the reason of its end.
-                // SAFETY: as above; the signal is one of the set.
+                // It ends the process as if it had not been waited for: so its parent sees the
+                // reason of its end. SAFETY: as above; the signal is one of the set.
                 unsafe {
                     libc::pthread_sigmask(
                         libc::SIG_UNBLOCK,

@@ -1,4 +1,5 @@
-//! The kernels that `quipu kernel` shows and `quipu serve` has: those of the guide, `docs/kernels.md`, as they are there.
+//! The kernels that `quipu kernel` shows and `quipu serve` has: those of the guide,
+//! `docs/kernels.md`, as they are there.
 
 #![expect(
     dead_code,
@@ -78,7 +79,8 @@ fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>)
     }
 }
 
-/// One step: each element becomes the average of its four neighbours. Beyond the border it is as warm as on it.
+/// One step: each element becomes the average of its four neighbours. Beyond the border it is as
+/// warm as on it.
 #[kernel]
 fn spread(_acc: &impl Accelerator<2>, before: GlobalRef<f32, 2>, mut after: OwnElements<f32, 2>) {
     let last_row = before.extent()[0] - 1;
@@ -167,7 +169,8 @@ async fn block_sum(
 
 const TILE: usize = 16;
 
-/// `c = a * b`, in blocks of `TILE` by `TILE` threads of one element each. Beyond the borders are zeros.
+/// `c = a * b`, in blocks of `TILE` by `TILE` threads of one element each. Beyond the borders are
+/// zeros.
 #[kernel]
 async fn matrix_product(
     acc: &impl BlockAccelerator<2>,

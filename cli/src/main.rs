@@ -11,9 +11,9 @@
 //! | [`interrupt`] | what is tidied up before Ctrl-C ends the process |
 //! | [`progress`] | a bar for reading what is large |
 //!
-//! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
-//! command that failed and 2 for a command line that makes no sense. A program that stops reading our output
-//! (`quipu devices | head -1`) has had enough: that is success too.
+//! Results go to standard output, everything else to standard error. The exit status is 0 for
+//! success, 1 for a command that failed and 2 for a command line that makes no sense. A program
+//! that stops reading our output (`quipu devices | head -1`) has had enough: that is success too.
 
 mod commands;
 mod demo;
@@ -46,7 +46,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Programs compile OpenCL C in a process of their own: this one's program, with a hidden command.
+    // Programs compile OpenCL C in a process of their own: this one's program, with a hidden
+    // command.
     if let Ok(own) = std::env::current_exe() {
         quipu_clc::set_compiler(own, vec!["clc".into()]);
     }

@@ -1,7 +1,8 @@
 //! Metrics of a node for Prometheus: an HTTP page in its text format, version 0.0.4.
 //!
-//! Any program may connect. So a connection is for one request, has a thread of its own, and lasts for some seconds
-//! at most. There are few connections at a time. If more come, the oldest is closed, so that the newest is answered.
+//! Any program may connect. So a connection is for one request, has a thread of its own, and lasts
+//! for some seconds at most. There are few connections at a time. If more come, the oldest is
+//! closed, so that the newest is answered.
 
 use quipu::Device;
 use quipu_node::LinkTotals;
@@ -408,7 +409,8 @@ mod tests {
         let mut slow = ask(address, "GET /met");
         assert!(fetch(address, "GET / HTTP/1.1\r\n\r\n").contains(" 404 "));
         assert_eq!(slow.read_to_end(&mut Vec::new()).unwrap(), 0);
-        // It has begun to answer this one before, and has given it up by now, or does so while it is not read.
+        // It has begun to answer this one before, and has given it up by now, or does so while it
+        // is not read.
         let other = ask(address, "GET /met");
         (&other).read_to_end(&mut Vec::new()).unwrap();
         let mut read = Vec::new();

@@ -1,6 +1,7 @@
 //! Arrays in files: NumPy's `.npy`, and bytes as they are.
 //!
-//! Of NumPy's format versions 1 to 3 are read, and 1 is written. Elements are little-endian numbers in row-major order.
+//! Of NumPy's format versions 1 to 3 are read, and 1 is written. Elements are little-endian numbers
+//! in row-major order.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::path::Path;
 /// The first bytes of NumPy's files.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// An array, and its elements' type, as NumPy writes it: `f4`, `i8`, `u1`. Bytes as they are have neither type nor shape.
+/// An array, and its elements' type, as NumPy writes it: `f4`, `i8`, `u1`. Bytes as they are have
+/// neither type nor shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Array {
     pub(crate) element: Option<String>,

@@ -1,4 +1,5 @@
-//! The command's platforms: all drivers of this build, with the reason for each that cannot be started.
+//! The command's platforms: all drivers of this build, with the reason for each that cannot be
+//! started.
 
 use quipu::drivers::remote::paired;
 use quipu::simulation::Configuration;
@@ -9,7 +10,8 @@ const SIMULATED: u8 = 2;
 /// Bytes of memory that each of them has.
 const SIMULATED_MEMORY: u64 = 1 << 30;
 
-/// Every driver of this build that can be started, without nodes but those that the environment names.
+/// Every driver of this build that can be started, without nodes but those that the environment
+/// names.
 #[cfg(test)]
 pub(crate) fn platform() -> Platform {
     builder().build_available()
@@ -26,8 +28,9 @@ pub(crate) fn own_platform() -> Platform {
     builder().without_nodes().build_available()
 }
 
-/// The devices of these nodes and no others. Without any: every driver of this build that can be started, and the devices of the
-/// nodes that the environment or the file `config` chooses, or of all paired nodes if neither chooses any.
+/// The devices of these nodes and no others. Without any: every driver of this build that can be
+/// started, and the devices of the nodes that the environment or the file `config` chooses, or of
+/// all paired nodes if neither chooses any.
 pub(crate) fn platform_with(nodes: &[String]) -> Platform {
     let mut builder = if nodes.is_empty() {
         let all = matches!(paired::are_chosen(), Ok(false)).then_some("all");

@@ -1,4 +1,5 @@
-//! Progress bars on a terminal, for work that takes longer than a second: reading a file, steps, or work of unknown length.
+//! Progress bars on a terminal, for work that takes longer than a second: reading a file, steps, or
+//! work of unknown length.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Read};

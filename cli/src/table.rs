@@ -1,7 +1,7 @@
 //! Columns side by side, for the terminal.
 
-/// Lays rows out in columns that are as wide as their widest cells: to the left where `left` says so, as words are, to
-/// the right else, as numbers are. Each row becomes a line.
+/// Lays rows out in columns that are as wide as their widest cells: to the left where `left` says
+/// so, as words are, to the right else, as numbers are. Each row becomes a line.
 #[must_use]
 pub fn align<const N: usize>(rows: &[[String; N]], left: [bool; N]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

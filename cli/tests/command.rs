@@ -318,8 +318,8 @@ fn benchmarks_are_a_program_beside_the_command() {
     // Outside of the source tree, in which it would be built.
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("quipu");
-    // Another process writes each program: a test that starts a process beside this one would pass it our open file, and a file
-    // that is open for writing cannot be run.
+    // Another process writes each program: a test that starts a process beside this one would pass
+    // it our open file, and a file that is open for writing cannot be run.
     let shell = |script: &str, arguments: &[&Path]| {
         let mut shell = Command::new("sh");
         shell.args(["-ec", script, "sh"]).args(arguments);

@@ -228,7 +228,8 @@ fn an_interrupt_leaves_nothing() {
         }
         std::thread::yield_now();
     };
-    // As a shell says it where interrupts are ignored, as they are by what a script runs in the background.
+    // As a shell says it where interrupts are ignored, as they are by what a script runs in the
+    // background.
     let is_interrupted = status.signal() == Some(2) || status.code() == Some(128 + 2);
     assert!(status.success() || is_interrupted, "{status}");
     nothing_is_left(folder.path());

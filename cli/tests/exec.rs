@@ -265,7 +265,8 @@ fn the_library_takes_the_place_of_a_loader_that_may_look_elsewhere() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     run(&program);
-    // The system's linker has nothing to say of a program that was linked with a loader whose names have versions.
+    // The system's linker has nothing to say of a program that was linked with a loader whose names
+    // have versions.
     let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
     let bytes = std::fs::read(&program).unwrap();
     assert!(bytes.windows(10).any(|part| part == b"OPENCL_1.0"));
@@ -282,7 +283,8 @@ impl Drop for Serving {
     }
 }
 
-/// A node called `box`, with its keys in the folder `node`, and a client's keys in the folder `client`.
+/// A node called `box`, with its keys in the folder `node`, and a client's keys in the folder
+/// `client`.
 fn serve(node: &Path, client: &Path) -> Serving {
     serve_with(node, client, |_| ())
 }
@@ -534,7 +536,8 @@ fn files_that_a_program_includes_are_the_clients() {
     }
 }
 
-/// A module of SPIR-V that lacks a function, and one that has it; none without an assembler and a translator.
+/// A module of SPIR-V that lacks a function, and one that has it; none without an assembler and a
+/// translator.
 fn modules(to: &Path) -> Option<[PathBuf; 2]> {
     let has_assembler = Command::new("spirv-as").arg("--version").output().is_ok();
     if !has_assembler || !quipu_clc::takes_spirv() {
@@ -666,7 +669,8 @@ fn a_node_without_a_compiler_has_another_platform_read_programs() {
         output.contains("pthread") && output.contains("box"),
         "{output}"
     );
-    // Nothing compiles for the node's own processor. So it is no device for OpenCL, and listed only if it is named itself.
+    // Nothing compiles for the node's own processor. So it is no device for OpenCL, and listed only
+    // if it is named itself.
     assert!(!run("box/cpu:0").status.success());
     assert_eq!(said(&run("box")), output);
 }

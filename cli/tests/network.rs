@@ -1,4 +1,5 @@
-//! The command as on a network: a node that says where it is, moves, and is found again; one that does not, is not.
+//! The command as on a network: a node that says where it is, moves, and is found again; one that
+//! does not, is not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -165,7 +166,8 @@ fn a_node_that_announces_itself_is_listed_and_found_again_where_it_has_moved() {
     drop(serving);
 }
 
-/// Nobody knows the machine's name there, and the node is called something else; one of the machine's addresses leads nowhere for others.
+/// Nobody knows the machine's name there, and the node is called something else; one of the
+/// machine's addresses leads nowhere for others.
 #[test]
 fn a_line_of_a_node_that_was_told_no_address_leads_to_it() {
     if !quipu_lab_network::lab_or_skip() {

@@ -1,7 +1,8 @@
-//! The timeline's page as it is used: its scripts run in Node.js, with as much of a browser as they need
-//! (`page/browser.js`).
+//! The timeline's page as it is used: its scripts run in Node.js, with as much of a browser as they
+//! need (`page/browser.js`).
 //!
-//! Without Node.js these tests fail, or are left out if `QUIPU_TEST_WITHOUT_JAVASCRIPT=1`, and say so.
+//! Without Node.js these tests fail, or are left out if `QUIPU_TEST_WITHOUT_JAVASCRIPT=1`, and say
+//! so.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use std::fmt::Write;

@@ -93,7 +93,8 @@ fn top_draws_until_it_is_interrupted_and_leaves_the_terminal_as_it_was() {
 
     let mut terminal = Terminal::of(quipu(&client, &["top", "--interval", "0.1"]));
     let mut all = terminal.wait_for(" units, by abacus");
-    // Each picture is drawn over the one before: from the corner, each line to its end, and all below.
+    // Each picture is drawn over the one before: from the corner, each line to its end, and all
+    // below.
     for _ in 0..3 {
         all += &terminal.wait_for("\x1b[J");
         let picture = terminal.wait_for("\x1b[J");

@@ -1,5 +1,5 @@
-//! The trace from end to end: what the core's recorder writes is what `quipu trace` reads, and what it makes of it is
-//! safe whatever the trace holds.
+//! The trace from end to end: what the core's recorder writes is what `quipu trace` reads, and what
+//! it makes of it is safe whatever the trace holds.
 
 // Helpers of tests are tests: unwrap is their assertion too.
 #![allow(clippy::unwrap_used)]
@@ -52,7 +52,8 @@ fn recorded(records: &[CommandRecord]) -> Vec<u8> {
     memory.bytes()
 }
 
-/// A plausible program: a chain over two devices, every tenth command a migration, every fiftieth a failure.
+/// A plausible program: a chain over two devices, every tenth command a migration, every fiftieth a
+/// failure.
 fn program(commands: u64) -> Vec<CommandRecord> {
     let record = |id: u64| {
         let migrates = id % 10 == 3;
@@ -269,7 +270,8 @@ fn a_file_cut_anywhere_is_read_as_far_as_it_goes() {
             Ok(trace) => trace,
             Err(error) => panic!("cut at {cut}: {error}"),
         };
-        // Complete lines up to the cut: those that are followed by a comma, or end with the cut itself.
+        // Complete lines up to the cut: those that are followed by a comma, or end with the cut
+        // itself.
         let complete = text[..cut].matches("\"cat\":\"command\"").count()
             + text[..cut].matches("\"cat\":\"migration\"").count();
         let read = trace.commands.len();

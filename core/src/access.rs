@@ -1,5 +1,5 @@
-//! Accesses, as a command keeps them: memory object, range of bytes, and mode. An access has the object's address and
-//! does not know its type; `memory::access` does.
+//! Accesses, as a command keeps them: memory object, range of bytes, and mode. An access has the
+//! object's address and does not know its type; `memory::access` does.
 
 use crate::notify::ADDRESS_BITS;
 use std::marker::PhantomData;
@@ -75,7 +75,8 @@ impl PackedAccess {
     /// The argument that this was taken from, for a caller that knows that the memory object lives.
     ///
     /// # Safety
-    /// For `'a`, a command that has this argument is not over; or it is one of a recorded graph, which lives.
+    /// For `'a`, a command that has this argument is not over; or it is one of a recorded graph,
+    /// which lives.
     #[must_use]
     #[inline]
     pub unsafe fn of_live_command<'a>(self) -> Argument<'a> {
@@ -115,8 +116,8 @@ impl PackedAccess {
     }
 }
 
-/// One of a command's accesses. A command keeps its memory objects alive until it is over, so arguments are borrowed from
-/// it:
+/// One of a command's accesses. A command keeps its memory objects alive until it is over, so
+/// arguments are borrowed from it:
 ///
 /// ```compile_fail,E0505
 /// use quipu_scheduler::{Command, command::ToDrivers};

@@ -1,8 +1,8 @@
 //! Built-in kernels: functions that a device has by itself, launched by name.
 //!
-//! A camera may have a kernel that gives its next frame, and a decoder one that decodes. Each is described by a
-//! [signature](BuiltInKernel), which is written, and read, as
-//! `next_frame(inout u64 position, out u8 frame, out u64 size)`. A launch of one brings [its name](BuiltIn) along as its
+//! A camera may have a kernel that gives its next frame, and a decoder one that decodes. Each is
+//! described by a [signature](BuiltInKernel), which is written, and read, as `next_frame(inout u64
+//! position, out u8 frame, out u64 size)`. A launch of one brings [its name](BuiltIn) along as its
 //! [code](crate::portable), and passes buffers and values as any.
 
 use crate::access::AccessMode;
@@ -72,8 +72,8 @@ words! {
         Value = "value",
         /// Memory that it reads.
         In = "in",
-        /// Memory that it writes: from the first byte on as much as it has to say, and zeros behind that if the launch
-        /// overwrites.
+        /// Memory that it writes: from the first byte on as much as it has to say, and zeros behind
+        /// that if the launch overwrites.
         Out = "out",
         /// Memory that it reads and writes.
         InOut = "inout",
@@ -191,8 +191,8 @@ impl fmt::Display for BuiltInKernel {
 }
 
 impl BuiltInKernel {
-    /// Checks that a launch passes the parameters of the kernel: the arguments, and the modes of those that are memory,
-    /// in order.
+    /// Checks that a launch passes the parameters of the kernel: the arguments, and the modes of
+    /// those that are memory, in order.
     ///
     /// # Errors
     /// Names the parameters of the kernel, and the argument that does not fit.

@@ -30,7 +30,8 @@ pub(crate) fn is_empty_region(row: u64, steps: &[Step]) -> bool {
     row == 0 || steps.iter().any(|step| step.count == 0)
 }
 
-/// An access of no bytes where this one begins. It is still checked that the place is in its memory and context.
+/// An access of no bytes where this one begins. It is still checked that the place is in its memory
+/// and context.
 pub(crate) fn empty_access(access: Access<'_>) -> Access<'_> {
     Access {
         length: 0,
@@ -53,7 +54,8 @@ pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
     Ok(fill)
 }
 
-/// Checks a pattern against the rows that it is to fill, at least one, and gives the access that the fill takes.
+/// Checks a pattern against the rows that it is to fill, at least one, and gives the access that
+/// the fill takes.
 pub(crate) fn check_fill_rows<'a>(
     destination: Access<'a>,
     pattern: &[u8],
@@ -112,7 +114,8 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// The access of a region that is written. A region that is written wholly need not be brought to the device first.
+/// The access of a region that is written. A region that is written wholly need not be brought to
+/// the device first.
 pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
     let mode = match dense {
         true => AccessMode::Overwrite,
@@ -121,7 +124,8 @@ pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
     Access { mode, ..access }
 }
 
-/// The rows of a copy's or fill's side that starts at an access's first byte, as the access `at`; none if they have no gaps.
+/// The rows of a copy's or fill's side that starts at an access's first byte, as the access `at`;
+/// none if they have no gaps.
 pub(crate) fn rows_of(
     at: usize,
     access: &Access<'_>,

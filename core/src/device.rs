@@ -25,7 +25,8 @@ pub enum DeviceKind {
     Accelerator,
     /// A device that exists only in software.
     Simulated,
-    /// A device that only runs kernels that it has built in, as a camera or a decoder: never chosen unless asked for.
+    /// A device that only runs kernels that it has built in, as a camera or a decoder: never chosen
+    /// unless asked for.
     Custom,
 }
 
@@ -96,8 +97,8 @@ pub struct DeviceProperties {
 }
 
 impl DeviceProperties {
-    /// The properties of a device with the host's memory, one multiprocessor and blocks of one thread, without other
-    /// limits.
+    /// The properties of a device with the host's memory, one multiprocessor and blocks of one
+    /// thread, without other limits.
     ///
     /// A driver sets its own with it, and compiles on when Quipu adds a property:
     ///
@@ -165,12 +166,13 @@ struct DeviceShared {
 impl Drop for DeviceShared {
     fn drop(&mut self) {
         if crate::process::is_forked() {
-            // A driver that ends waits for threads that are not here, and speaks to nodes on its parent's connections.
+            // A driver that ends waits for threads that are not here, and speaks to nodes on its
+            // parent's connections.
             return;
         }
         if self.parent.is_some() {
-            // SAFETY: `partition` gave the part (`Device::partition`), and the last handle to it goes. Queues have
-            // handles, and commands their queues.
+            // SAFETY: `partition` gave the part (`Device::partition`), and the last handle to it
+            // goes. Queues have handles, and commands their queues.
             unsafe { self.driver.forget_part(self.index) };
         }
         // SAFETY: dropped once, here, and not used any more.
@@ -199,8 +201,9 @@ impl Device {
     /// The devices of a driver.
     ///
     /// # Errors
-    /// If there are too many memory spaces in the process, or it is a [child](crate::process) of one that used Quipu; if
-    /// the driver [needs flushes](Driver::needs_flush), and a device has no sync domain.
+    /// If there are too many memory spaces in the process, or it is a [child](crate::process) of
+    /// one that used Quipu; if the driver [needs flushes](Driver::needs_flush), and a device has no
+    /// sync domain.
     pub fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
         crate::process::check()?;
         driver
@@ -266,15 +269,16 @@ impl Device {
         self.0.driver.name()
     }
 
-    /// The device's selector: `cpu:0`, or `node-1/cuda:1` on another machine. A part of a device has a number of its own.
+    /// The device's selector: `cpu:0`, or `node-1/cuda:1` on another machine. A part of a device
+    /// has a number of its own.
     #[must_use]
     pub fn selector(&self) -> String {
         self.0.driver.device_selector(self.0.index)
     }
 
-    /// True if a name means this device. It may be the [selector](Device::selector), with or without the number (`cpu`,
-    /// `node-1/cuda`), the name of its machine (`node-1`), or that of its driver, with or without the device's number
-    /// there (`remote:3`).
+    /// True if a name means this device. It may be the [selector](Device::selector), with or
+    /// without the number (`cpu`, `node-1/cuda`), the name of its machine (`node-1`), or that of
+    /// its driver, with or without the device's number there (`remote:3`).
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let (selector, driver) = (self.selector(), self.driver_name());
@@ -324,7 +328,8 @@ impl Device {
         self.0.parent.as_ref()
     }
 
-    /// Bytes of its memory that are free, if known: never more than it has, though a machine may get more while it runs.
+    /// Bytes of its memory that are free, if known: never more than it has, though a machine may
+    /// get more while it runs.
     #[must_use]
     pub fn free_memory(&self) -> Option<u64> {
         let free = self.0.driver.free_memory(self.0.index)?;
@@ -354,7 +359,8 @@ impl Device {
         self.0.driver.has_device_fence(self.0.index)
     }
 
-    /// The features that the compiler of the device has for kernels that are texts: see [`Driver::text_features`].
+    /// The features that the compiler of the device has for kernels that are texts: see
+    /// [`Driver::text_features`].
     #[must_use]
     pub fn text_features(&self) -> TextFeatures {
         self.0.driver.text_features(self.0.index)
@@ -370,7 +376,8 @@ impl Device {
     /// memory.
     ///
     /// # Errors
-    /// If it cannot be split so, or the process is a [child](crate::process) of one that used Quipu.
+    /// If it cannot be split so, or the process is a [child](crate::process) of one that used
+    /// Quipu.
     pub fn partition(&self, partition: &Partition) -> Result<Vec<Device>> {
         crate::process::check()?;
         let driver = &self.0.driver;
@@ -382,7 +389,8 @@ impl Device {
                 Err(error) => {
                     // Those that are devices already are forgotten as these are dropped.
                     for number in once(number).chain(parts.map(|(number, _)| number)) {
-                        // SAFETY: `partition` has just given the number, and no device was made of it.
+                        // SAFETY: `partition` has just given the number, and no device was made of
+                        // it.
                         unsafe { driver.forget_part(number) };
                     }
                     return Err(error);

@@ -27,9 +27,9 @@
 //! Rules:
 //!
 //! * A driver does not call the core with a lock held that `notify` takes.
-//! * A driver calls no user's callback and no waker itself. [`Command::finish`] does so,
-//!   on the thread that calls it; where it is called while the driver is told of ready commands, when the driver
-//!   has returned.
+//! * A driver calls no user's callback and no waker itself. [`Command::finish`] does so, on the
+//!   thread that calls it; where it is called while the driver is told of ready commands, when the
+//!   driver has returned.
 //! * A driver names neither a front end nor another driver.
 //! * A thread of a driver that ends commands gives back the slots that it has freed
 //!   before it sleeps ([`crate::command::slab::flush`]).
@@ -103,14 +103,15 @@ impl CommandRef {
     }
 }
 
-/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to
-/// other threads, and stays on the one that made it.
+/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own
+/// enqueueing. It is of no use to other threads, and stays on the one that made it.
 pub trait InlineExecutor {
-    /// Keeps ready and brief commands that the thread enqueues from now on, unless another thread lends itself just now.
+    /// Keeps ready and brief commands that the thread enqueues from now on, unless another thread
+    /// lends itself just now.
     fn begin(&mut self);
 
-    /// Runs the kept commands, and those that become ready by that, as far as they are brief; for a bounded time. The
-    /// rest goes to the driver's other threads.
+    /// Runs the kept commands, and those that become ready by that, as far as they are brief; for a
+    /// bounded time. The rest goes to the driver's other threads.
     fn run(&mut self);
 
     /// Stops keeping commands. Those that were kept go to the driver's other threads.
@@ -122,9 +123,9 @@ pub trait InlineExecutor {
 /// Every method may be called from any thread.
 ///
 /// # Safety
-/// A driver is trusted with users' memory and code. It runs a command's code, and uses its host memory, only while it has
-/// the command, and with the arguments that are resolved for that. Memory that it allocates is nobody else's until it is
-/// freed.
+/// A driver is trusted with users' memory and code. It runs a command's code, and uses its host
+/// memory, only while it has the command, and with the arguments that are resolved for that. Memory
+/// that it allocates is nobody else's until it is freed.
 pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// The driver's name: lower case, one word.
     fn name(&self) -> &'static str;
@@ -133,8 +134,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// to the other methods.
     fn devices(&self) -> Vec<DeviceProperties>;
 
-    /// Starts the threads that run commands, if it has not. Called as a context with one of its devices is made, before
-    /// anything is enqueued: a process that only lists devices has no threads, and its children of `fork` can use them.
+    /// Starts the threads that run commands, if it has not. Called as a context with one of its
+    /// devices is made, before anything is enqueued: a process that only lists devices has no
+    /// threads, and its children of `fork` can use them.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -142,8 +144,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A device's selector, by which users choose it: the driver's name and the device's number, `cuda:1`. A driver of other
-    /// machines' devices puts the machine's name and a slash before the device's selector there.
+    /// A device's selector, by which users choose it: the driver's name and the device's number,
+    /// `cuda:1`. A driver of other machines' devices puts the machine's name and a slash before the
+    /// device's selector there.
     fn device_selector(&self, device: usize) -> String {
         format!("{}:{device}", self.name())
     }
@@ -168,14 +171,15 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Looks for ended commands, without blocking; true if something is on a device still. Of several threads one looks.
+    /// Looks for ended commands, without blocking; true if something is on a device still. Of
+    /// several threads one looks.
     fn poll(&self) -> bool {
         false
     }
 
     /// Has no thread of the driver look for ends of commands of polling queues, until
-    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as before. Neither waits for
-    /// anything: the core orders the calls under a lock.
+    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as before.
+    /// Neither waits for anything: the core orders the calls under a lock.
     ///
     /// ```compile_fail,E0133
     /// fn hang(driver: &dyn quipu_scheduler::Driver) {
@@ -184,7 +188,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// ```
     ///
     /// # Safety
-    /// Called by the core ([`Context::polling`](crate::Context::polling)), which resumes as soon as a thread waits.
+    /// Called by the core ([`Context::polling`](crate::Context::polling)), which resumes as soon as
+    /// a thread waits.
     unsafe fn suspend_polling(&self) {}
 
     /// See [`suspend_polling`](Driver::suspend_polling).
@@ -196,8 +201,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// Tells of a held command's waits.
     fn notify(&self, notification: Notification);
 
-    /// Tells of several commands that are ready; takes all of them. Unless the driver does it otherwise, it is told of each: if
-    /// it panics, that command fails, and it is told of the others.
+    /// Tells of several commands that are ready; takes all of them. Unless the driver does it
+    /// otherwise, it is told of each: if it panics, that command fails, and it is told of the
+    /// others.
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         for command in commands.drain(..) {
             contain(|| self.notify(Notification::Ready(command)));
@@ -227,9 +233,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// A way for a thread to lend itself to the driver from time to time. Such a thread enqueues for others, and is awake
-    /// when a brief command comes for which a thread of the driver would have to be woken. `None`, as by default, if the
-    /// driver has no use for that.
+    /// A way for a thread to lend itself to the driver from time to time. Such a thread enqueues
+    /// for others, and is awake when a brief command comes for which a thread of the driver would
+    /// have to be woken. `None`, as by default, if the driver has no use for that.
     fn inline_executor(&self) -> Option<Box<dyn InlineExecutor>> {
         None
     }
@@ -248,8 +254,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     }
 
     /// True if the driver runs native code: then a launch is run by
-    /// [`Command::run_native`](crate::command::CommandView::run_native). A driver that does not takes launches that bring
-    /// their code along ([`Command::portable`](crate::command::CommandView::portable)), and fails others.
+    /// [`Command::run_native`](crate::command::CommandView::run_native). A driver that does not
+    /// takes launches that bring their code along
+    /// ([`Command::portable`](crate::command::CommandView::portable)), and fails others.
     fn runs_native_code(&self) -> bool {
         true
     }
@@ -261,34 +268,37 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// True if a device is given code of this type at all. A driver of other machines' devices takes more types than each of
-    /// them does.
+    /// True if a device is given code of this type at all. A driver of other machines' devices
+    /// takes more types than each of them does.
     fn device_takes_code(&self, device: usize, of: TypeId) -> bool {
         let _ = device;
         self.takes_code(of)
     }
 
-    /// True if code that is compiled for a device has fences between the blocks of a launch, as native code does.
+    /// True if code that is compiled for a device has fences between the blocks of a launch, as
+    /// native code does.
     fn has_device_fence(&self, device: usize) -> bool {
         let _ = device;
         true
     }
 
-    /// True if code that is compiled for a device may have barriers between the blocks of a launch, as native code may.
+    /// True if code that is compiled for a device may have barriers between the blocks of a launch,
+    /// as native code may.
     fn has_grid_barrier(&self, device: usize) -> bool {
         let _ = device;
         true
     }
 
-    /// The features that a device's own compiler has for kernels that are texts: the fewest, unless the driver knows
-    /// more.
+    /// The features that a device's own compiler has for kernels that are texts: the fewest, unless
+    /// the driver knows more.
     fn text_features(&self, device: usize) -> TextFeatures {
         let _ = device;
         TextFeatures::default()
     }
 
-    /// The limits of a kernel on a device. Its code is compiled, if it was not yet for any launch, before this returns. A
-    /// driver that runs native code, as by default, knows them from the device's properties.
+    /// The limits of a kernel on a device. Its code is compiled, if it was not yet for any launch,
+    /// before this returns. A driver that runs native code, as by default, knows them from the
+    /// device's properties.
     ///
     /// # Errors
     /// If it cannot be compiled, or the driver is not told.
@@ -312,13 +322,14 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         }
     }
 
-    /// Has a compiler of the device read a program, for a host without one, and gives the description that it finds. May
-    /// block. The types of the program and of the answer are those of the crate that defines the language: for OpenCL C,
-    /// `quipu_clc::ProgramText` and `quipu_clc::Description`.
+    /// Has a compiler of the device read a program, for a host without one, and gives the
+    /// description that it finds. May block. The types of the program and of the answer are those
+    /// of the crate that defines the language: for OpenCL C, `quipu_clc::ProgramText` and
+    /// `quipu_clc::Description`.
     ///
     /// # Errors
-    /// [`ErrorKind::Kernel`] if the compiler refuses the program, with its log as the message; [`ErrorKind::Unsupported`] if
-    /// there is no compiler for it, as by default.
+    /// [`ErrorKind::Kernel`] if the compiler refuses the program, with its log as the message;
+    /// [`ErrorKind::Unsupported`] if there is no compiler for it, as by default.
     fn describe(
         &self,
         device: usize,
@@ -333,7 +344,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
-    /// The kernels that a device has built in, whose launches bring a [`BuiltIn`](crate::BuiltIn) along.
+    /// The kernels that a device has built in, whose launches bring a [`BuiltIn`](crate::BuiltIn)
+    /// along.
     fn built_in_kernels(&self, device: usize) -> Vec<crate::BuiltInKernel> {
         let _ = device;
         Vec::new()
@@ -345,23 +357,23 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// Limits the bytes of a device's own memory that are allocated from now on. A driver without such memory takes no
-    /// notice.
+    /// Limits the bytes of a device's own memory that are allocated from now on. A driver without
+    /// such memory takes no notice.
     fn limit_memory(&self, device: usize, bytes: u64) {
         let _ = (device, bytes);
     }
 
-    /// True if a memory space of the driver's is several memories, between which it brings bytes by itself. Then launches
-    /// and copies of buffers with a content size also read the objects that hold those sizes. Their arguments are the
-    /// front end's, and behind them each such object that is not among those. If the command that writes the size fails,
-    /// they fail, too.
+    /// True if a memory space of the driver's is several memories, between which it brings bytes by
+    /// itself. Then launches and copies of buffers with a content size also read the objects that
+    /// hold those sizes. Their arguments are the front end's, and behind them each such object that
+    /// is not among those. If the command that writes the size fails, they fail, too.
     fn moves_within_spaces(&self) -> bool {
         false
     }
 
-    /// True if commands may stay unrun until their queue is [flushed](Driver::flush) after they were
-    /// [submitted](Driver::submit): so all its devices have a sync domain. A command that becomes ready after that flush runs
-    /// without another.
+    /// True if commands may stay unrun until their queue is [flushed](Driver::flush) after they
+    /// were [submitted](Driver::submit): so all its devices have a sync domain. A command that
+    /// becomes ready after that flush runs without another.
     fn needs_flush(&self) -> bool {
         false
     }
@@ -409,8 +421,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// ```
     ///
     /// # Safety
-    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space and size. The allocation was not
-    /// freed before. No command and no other call uses it, or will.
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space and size. The
+    /// allocation was not freed before. No command and no other call uses it, or will.
     unsafe fn free(&self, key: u32, address: u64, size: u64) {
         let _ = (key, address, size);
     }
@@ -423,8 +435,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// The error that the device reports.
     ///
     /// # Safety
-    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
-    /// returns, and no command writes it meanwhile. The bytes lie within it.
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not
+    /// freed before the call returns, and no command writes it meanwhile. The bytes lie within it.
     unsafe fn read_allocation(
         &self,
         key: u32,
@@ -449,8 +461,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// The error that the device reports.
     ///
     /// # Safety
-    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
-    /// returns, and no command uses it meanwhile. The bytes lie within it.
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not
+    /// freed before the call returns, and no command uses it meanwhile. The bytes lie within it.
     unsafe fn write_allocation(
         &self,
         key: u32,
@@ -476,8 +488,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// users have to wait for commands before more are enqueued than fit.
     ///
     /// # Safety
-    /// Called for the core as it makes room for a command of this driver's, on the thread that hands that one over
-    /// ([`Memory::allocation`]).
+    /// Called for the core as it makes room for a command of this driver's, on the thread that
+    /// hands that one over ([`Memory::allocation`]).
     unsafe fn is_in_use(&self, key: u32, address: u64, memory: &Memory) -> bool {
         let _ = (key, address, memory);
         true
@@ -534,7 +546,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// number, no queue and no command of it is left, and the number may be given to another.
     /// Called by the thread that drops the last of them, which may be one of the driver's own.
     ///
-    /// A command that is enqueued to a forgotten part may never run, or run elsewhere. So no safe code may call this:
+    /// A command that is enqueued to a forgotten part may never run, or run elsewhere. So no safe
+    /// code may call this:
     ///
     /// ```compile_fail,E0133
     /// fn forget(driver: &dyn quipu_scheduler::Driver) {
@@ -543,8 +556,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// ```
     ///
     /// # Safety
-    /// [`partition`](Driver::partition) of this driver gave the number, which was not forgotten since. No device, queue or
-    /// command of the part is left.
+    /// [`partition`](Driver::partition) of this driver gave the number, which was not forgotten
+    /// since. No device, queue or command of the part is left.
     unsafe fn forget_part(&self, device: usize) {
         let _ = device;
     }
@@ -585,12 +598,14 @@ impl<D: Driver> Router for D {
     }
 
     unsafe fn pause_polling(&self) {
-        // SAFETY: the contract of `Router::pause_polling`, which the caller keeps, is that of this method.
+        // SAFETY: the contract of `Router::pause_polling`, which the caller keeps, is that of this
+        // method.
         unsafe { self.suspend_polling() };
     }
 
     unsafe fn continue_polling(&self) {
-        // SAFETY: the contract of `Router::continue_polling`, which the caller keeps, is that of this method.
+        // SAFETY: the contract of `Router::continue_polling`, which the caller keeps, is that of
+        // this method.
         unsafe { self.resume_polling() };
     }
 }
@@ -601,7 +616,8 @@ impl<D: Driver> Allocator for D {
     }
 
     unsafe fn free_bytes(&self, key: u32, address: u64, size: u64) {
-        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of
+        // `Driver`'s.
         unsafe { self.free(key, address, size) };
     }
 
@@ -612,17 +628,20 @@ impl<D: Driver> Allocator for D {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<()> {
-        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of
+        // `Driver`'s.
         unsafe { self.read_allocation(key, address, offset, bytes) }
     }
 
     unsafe fn write_bytes(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of
+        // `Driver`'s.
         unsafe { self.write_allocation(key, address, offset, bytes) }
     }
 
     unsafe fn uses(&self, key: u32, address: u64, memory: &Memory) -> bool {
-        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of
+        // `Driver`'s.
         unsafe { self.is_in_use(key, address, memory) }
     }
 

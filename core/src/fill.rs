@@ -5,14 +5,17 @@ use crate::operation::{Step, bytes_of_pieces, pieces_of};
 use quipu_choice::{Choice, Share, Variant};
 use std::ops::Range;
 
-/// The number of bytes from which on a cache keeps nothing of a write: more than the largest caches have room for.
+/// The number of bytes from which on a cache keeps nothing of a write: more than the largest caches
+/// have room for.
 pub(crate) const PAST_CACHES: usize = 32 << 20;
 
-/// The choice whether fills of so many bytes go around the caches, where they can. The memory then is not read before it
-/// is written, but fewer stores are under way at a time. The better variant differs from machine to machine.
+/// The choice whether fills of so many bytes go around the caches, where they can. The memory then
+/// is not read before it is written, but fewer stores are under way at a time. The better variant
+/// differs from machine to machine.
 static AROUND_CACHES: Choice = Choice::new();
 
-/// A repeated pattern. The first argument is the destination: all of it, or rows of it that are apart.
+/// A repeated pattern. The first argument is the destination: all of it, or rows of it that are
+/// apart.
 #[derive(Clone, Debug)]
 pub struct Fill {
     pattern: [u8; 16],
@@ -81,8 +84,8 @@ impl Fill {
         self.region.is_none()
     }
 
-    /// If only a part of the destination is filled: the bytes of a row, and the steps from one to the next, outermost
-    /// first. Of the steps only the strides of the destination count.
+    /// If only a part of the destination is filled: the bytes of a row, and the steps from one to
+    /// the next, outermost first. Of the steps only the strides of the destination count.
     #[must_use]
     pub fn region(&self) -> Option<(u64, &[Step])> {
         let region = self.region.as_ref()?;
@@ -115,8 +118,10 @@ impl Fill {
         unsafe { self.fill_pieces(destination, 0..pieces) };
     }
 
-    /// The number of pieces of neighbouring bytes or rows in which several threads can carry the fill out. For as many
-    /// groups [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short.
+    /// The number of pieces of neighbouring bytes or rows in which several threads can carry the
+    /// fill out. For as many groups
+    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One
+    /// if it is short.
     #[must_use]
     pub fn pieces(&self, destination: RawArgument) -> u32 {
         let length = destination.length as u64;
@@ -156,7 +161,8 @@ impl Fill {
         }
     }
 
-    /// Fills some neighbouring bytes: as a share of so many that caches have no room for them, if they are.
+    /// Fills some neighbouring bytes: as a share of so many that caches have no room for them, if
+    /// they are.
     ///
     /// # Safety
     /// They are within the destination, and nobody else touches them meanwhile.
@@ -237,7 +243,8 @@ fn fill_past_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
         assert!(line.as_ptr().addr().is_multiple_of(16));
         let to: *mut __m128i = line.as_mut_ptr().cast();
         for (at, value) in values.into_iter().enumerate() {
-            // SAFETY: the place is one of the line's four, each of which begins at a multiple of 16, as just checked.
+            // SAFETY: the place is one of the line's four, each of which begins at a multiple of
+            // 16, as just checked.
             unsafe { _mm_stream_si128(to.add(at), value) };
         }
     }

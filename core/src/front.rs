@@ -117,21 +117,23 @@ impl Queue {
         )
     }
 
-    /// Calls a closure that puts work of its own into the driver's queue. The closure gets the native memory of the
-    /// buffers that the request declares, which are made valid there first. The command is over when the work is over.
-    /// The closure is called once, when everything that it reads has been written without a fault. It is not called if
-    /// that fails, or if the command is cancelled before.
+    /// Calls a closure that puts work of its own into the driver's queue. The closure gets the
+    /// native memory of the buffers that the request declares, which are made valid there first.
+    /// The command is over when the work is over. The closure is called once, when everything that
+    /// it reads has been written without a fault. It is not called if that fails, or if the command
+    /// is cancelled before.
     ///
-    /// A thread that hands commands over for the driver calls the closure, and hands over nothing else meanwhile. So the
-    /// closure may enqueue, but must not wait for other commands.
+    /// A thread that hands commands over for the driver calls the closure, and hands over nothing
+    /// else meanwhile. So the closure may enqueue, but must not wait for other commands.
     ///
     /// # Errors
     /// If the driver hands out no queues of the closure's type; as [`Queue::launch`].
     ///
     /// # Safety
-    /// The closure's work touches only the memory that the request declares, in the declared ranges and modes, and
-    /// memory of its own. When the closure returns, all work that uses the command's memory has been put into the queue
-    /// that the closure got, or has finished. The closure does not change the driver's objects.
+    /// The closure's work touches only the memory that the request declares, in the declared ranges
+    /// and modes, and memory of its own. When the closure returns, all work that uses the command's
+    /// memory has been put into the queue that the closure got, or has finished. The closure does
+    /// not change the driver's objects.
     pub unsafe fn native_enqueue(
         &self,
         enqueue: NativeEnqueue,
@@ -228,8 +230,8 @@ impl Queue {
         self.enqueue(BarrierBody, 1, &request)
     }
 
-    /// Fills a range with a repeated pattern of 1 to 16 bytes. Like each transfer, a fill of no bytes does nothing, in its
-    /// place in the order.
+    /// Fills a range with a repeated pattern of 1 to 16 bytes. Like each transfer, a fill of no
+    /// bytes does nothing, in its place in the order.
     ///
     /// # Errors
     /// If the pattern's size is wrong or does not divide the range's, or as
@@ -391,7 +393,8 @@ impl Queue {
     }
 }
 
-/// A closure on the host may be given copies of its accesses, which go back with all bytes between the rows.
+/// A closure on the host may be given copies of its accesses, which go back with all bytes between
+/// the rows.
 fn without_rows<'a>(request: &Request<'a>) -> Request<'a> {
     Request {
         regions: &[],

@@ -2,10 +2,11 @@
 //! command.
 //!
 //! 1. A driver with such queues names their type ([`NativeQueue`], [`Driver::takes_native`]).
-//! 2. A front end makes a [`NativeEnqueue`] of a closure for that type, and enqueues it with its accesses
-//!    ([`Queue::native_enqueue`](crate::Queue::native_enqueue)). It is ordered, cancelled and failed as any command.
-//! 3. The driver hands the closure its queue and the command's memory once, when all work before it is in that queue too
-//!    or over. The closure's own work ends before the command does.
+//! 2. A front end makes a [`NativeEnqueue`] of a closure for that type, and enqueues it with its
+//!    accesses ([`Queue::native_enqueue`](crate::Queue::native_enqueue)). It is ordered, cancelled
+//!    and failed as any command.
+//! 3. The driver hands the closure its queue and the command's memory once, when all work before it
+//!    is in that queue too or over. The closure's own work ends before the command does.
 //!
 //! [`Driver::takes_native`]: crate::Driver::takes_native
 
@@ -22,8 +23,8 @@ pub trait NativeQueue: Any + Send {
     type Memory: Any;
 }
 
-/// The bytes of an argument, on a device whose memory this process addresses: a processor, or a simulated device. Valid
-/// until the closure that is handed it returns.
+/// The bytes of an argument, on a device whose memory this process addresses: a processor, or a
+/// simulated device. Valid until the closure that is handed it returns.
 #[derive(Debug)]
 pub struct NativeBytes {
     pointer: *mut u8,
@@ -62,7 +63,8 @@ pub struct NativeEnqueue {
 }
 
 impl NativeEnqueue {
-    /// A closure that is handed a queue, and the memory of each of the command's arguments, in order.
+    /// A closure that is handed a queue, and the memory of each of the command's arguments, in
+    /// order.
     pub fn new<Q: NativeQueue>(
         call: impl FnOnce(&Q, Vec<Q::Memory>) -> Result<()> + Send + 'static,
     ) -> Self {
@@ -89,7 +91,8 @@ impl NativeEnqueue {
     /// Calls the closure. Also after an error there may be work in the queue.
     ///
     /// # Errors
-    /// The closure's error; an error if it panicked, is for another type of queue, or has been called before.
+    /// The closure's error; an error if it panicked, is for another type of queue, or has been
+    /// called before.
     pub fn call<Q: NativeQueue>(
         &self,
         label: &str,
@@ -114,8 +117,8 @@ impl NativeEnqueue {
         called.unwrap_or_else(|panic| Err(panicked(label, panic)))
     }
 
-    /// As [`call`](Self::call), for a driver whose devices' memory this process addresses: with its command's arguments, as
-    /// they are resolved.
+    /// As [`call`](Self::call), for a driver whose devices' memory this process addresses: with its
+    /// command's arguments, as they are resolved.
     ///
     /// # Errors
     /// As [`call`](Self::call).

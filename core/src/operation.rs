@@ -1,10 +1,11 @@
 //! Operations: the work of a command, as its driver sees it, and the bodies that front
 //! ends give to commands.
 //!
-//! A body's state lives in the command's slot if it is small, else in a box. A native body (a Rust closure or kernel) is
-//! run by [`Command::run_native`](crate::command::CommandView::run_native). Transfers and fills are data that a driver
-//! carries out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where it can address the memory. Long
-//! ones have pieces, which are run like groups of a launch: [`Transfer::pieces`], [`Fill::pieces`].
+//! A body's state lives in the command's slot if it is small, else in a box. A native body (a Rust
+//! closure or kernel) is run by [`Command::run_native`](crate::command::CommandView::run_native).
+//! Transfers and fills are data that a driver carries out with its own engines, or with
+//! [`Transfer::copy`] and [`Fill::fill`] where it can address the memory. Long ones have pieces,
+//! which are run like groups of a launch: [`Transfer::pieces`], [`Fill::pieces`].
 
 use crate::access::{PackedAccess, RawArgument};
 use crate::command::CommandView;
@@ -40,8 +41,9 @@ pub trait NativeKernel: Send + Sync + 'static {
     /// [`begin`](Self::begin) was called, and gave no error.
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<(), Error>;
 
-    /// Looks at the arguments of a launch that a driver runs in several calls of [`run`](Self::run), before any of these.
-    /// A call of `run` with all work-groups does it by itself.
+    /// Looks at the arguments of a launch that a driver runs in several calls of
+    /// [`run`](Self::run), before any of these. A call of `run` with all work-groups does it by
+    /// itself.
     ///
     /// # Errors
     /// As [`run`](Self::run). An error fails the command, and no work-group is run.
@@ -58,8 +60,8 @@ pub trait NativeKernel: Send + Sync + 'static {
         None
     }
 
-    /// True if it may run any launch that passes the same, several at once. Such a kernel keeps nothing of one launch,
-    /// such as a pointer into its memory.
+    /// True if it may run any launch that passes the same, several at once. Such a kernel keeps
+    /// nothing of one launch, such as a pointer into its memory.
     fn serves_many_launches(&self) -> bool {
         false
     }
@@ -72,8 +74,9 @@ pub trait NativeKernel: Send + Sync + 'static {
     }
 }
 
-/// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many times the cost of
-/// handing them out. The least multiple of all numbers up to 16, so that every pattern fits.
+/// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many
+/// times the cost of handing them out. The least multiple of all numbers up to 16, so that every
+/// pattern fits.
 pub(crate) const PIECE: usize = 720_720;
 
 /// The number of pieces of so many bytes: at least one. One, if there are more than can be counted.
@@ -120,11 +123,12 @@ impl HostMemory {
     /// Host memory at `pointer`, of `length` bytes.
     ///
     /// # Safety
-    /// The memory stays valid on every thread until all transfers of this value and of its clones are over: for reads if
-    /// it is the source, for writes if it is the destination. A source is not written meanwhile. A destination is neither
-    /// read nor written by others meanwhile. `keep` may own the memory. An enqueue to a blocking queue that fails with
-    /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the transfer running; then only `keep` keeps
-    /// the memory valid.
+    /// The memory stays valid on every thread until all transfers of this value and of its clones
+    /// are over: for reads if it is the source, for writes if it is the destination. A source is
+    /// not written meanwhile. A destination is neither read nor written by others meanwhile. `keep`
+    /// may own the memory. An enqueue to a blocking queue that fails with
+    /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the transfer
+    /// running; then only `keep` keeps the memory valid.
     #[must_use]
     pub unsafe fn new(
         pointer: *mut u8,
@@ -192,9 +196,9 @@ impl Transfer {
             .fold(self.row, |bytes, step| bytes.saturating_mul(step.count))
     }
 
-    /// The number of pieces of neighbouring bytes in which several threads can carry the transfer out. For as many groups
-    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short, not
-    /// linear, or its sides overlap.
+    /// The number of pieces of neighbouring bytes in which several threads can carry the transfer
+    /// out. For as many groups [`Command::run_native`](crate::command::CommandView::run_native) is
+    /// then to be called. One if it is short, not linear, or its sides overlap.
     #[must_use]
     pub fn pieces(&self, arguments: &[RawArgument]) -> u32 {
         let [source, destination] =
@@ -275,8 +279,8 @@ impl Transfer {
     }
 }
 
-/// The choice whether copies that are too large for caches go line by line instead of by the system's function, which may
-/// go around the caches: see [`fill`](crate::fill).
+/// The choice whether copies that are too large for caches go line by line instead of by the
+/// system's function, which may go around the caches: see [`fill`](crate::fill).
 static BY_LINES: Choice = Choice::new();
 
 /// A variant to copy bytes that do not overlap.
@@ -293,7 +297,8 @@ unsafe fn copy_each(
     bytes: usize,
     copy: Copying,
 ) {
-    // One after the other: a copy of many megabytes goes around the caches, which was a fifth slower here.
+    // One after the other: a copy of many megabytes goes around the caches, which was a fifth
+    // slower here.
     for piece in pieces {
         let bytes = bytes_of_pieces(piece..piece + 1, bytes);
         // SAFETY: the range lies within both sides, as the caller promises.
@@ -314,8 +319,9 @@ unsafe fn copy_by_library(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of
-/// the system's copy of it. (Words stay in registers, each by its name; arrays of bytes would go through the stack.)
+/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler
+/// does not make a call of the system's copy of it. (Words stay in registers, each by its name;
+/// arrays of bytes would go through the stack.)
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
@@ -370,9 +376,9 @@ pub struct Migration {
     pub from: SpaceId,
     /// The space that needs one.
     pub to: SpaceId,
-    /// The space in which the migration finds its second argument, if only the bytes in use are to be moved, and zeros
-    /// written in place of the rest. That argument is eight bytes that hold their number ([`Migration::used`]). The space
-    /// is `from`, or the host.
+    /// The space in which the migration finds its second argument, if only the bytes in use are to
+    /// be moved, and zeros written in place of the rest. That argument is eight bytes that hold
+    /// their number ([`Migration::used`]). The space is `from`, or the host.
     pub content: Option<SpaceId>,
 }
 
@@ -391,8 +397,9 @@ impl Migration {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Operation<'a> {
-    /// Native code over this many work-groups, by [`Command::run_native`](crate::command::CommandView::run_native). If several
-    /// calls run them, [`begin_native`](crate::command::CommandView::begin_native) comes first.
+    /// Native code over this many work-groups, by
+    /// [`Command::run_native`](crate::command::CommandView::run_native). If several calls run them,
+    /// [`begin_native`](crate::command::CommandView::begin_native) comes first.
     Launch {
         /// The number of work-groups.
         groups: u32,
@@ -403,7 +410,8 @@ pub enum Operation<'a> {
     Fill(&'a Fill),
     /// The first argument's bytes, from space to space.
     Migrate(&'a Migration),
-    /// A closure on the host, by [`Command::run_native`](crate::command::CommandView::run_native) over `0..1`.
+    /// A closure on the host, by [`Command::run_native`](crate::command::CommandView::run_native)
+    /// over `0..1`.
     HostTask,
     /// A closure that puts work of its own into the driver's queue: only on drivers that
     /// [take it](crate::Driver::takes_native).
@@ -526,8 +534,8 @@ impl<K: NativeKernel> Body for NativeLaunch<K> {
     };
 }
 
-/// A boxed kernel launch, for kernels that do not fit. One body for all of them spares every program that launches
-/// kernels a second copy of the code that enqueues them.
+/// A boxed kernel launch, for kernels that do not fit. One body for all of them spares every
+/// program that launches kernels a second copy of the code that enqueues them.
 pub(crate) struct BoxedLaunch(pub(crate) Box<dyn NativeKernel>);
 
 impl Body for BoxedLaunch {

@@ -5,7 +5,8 @@ use crate::memory::access::Access;
 use crate::operation::Step;
 use crate::region::Region;
 
-/// Refuses a copy between regions that share bytes. They lie within their accesses, each from its first byte on.
+/// Refuses a copy between regions that share bytes. They lie within their accesses, each from its
+/// first byte on.
 ///
 /// # Errors
 /// If they overlap.

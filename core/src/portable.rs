@@ -70,16 +70,16 @@ impl CodeKey {
 /// ```
 ///
 /// # Safety
-/// A driver compiles the [code](Self::code) and runs it with the result of [`pass`](Self::pass) for a launch's arguments,
-/// for any launch that gives it as its kernel's code:
+/// A driver compiles the [code](Self::code) and runs it with the result of [`pass`](Self::pass) for
+/// a launch's arguments, for any launch that gives it as its kernel's code:
 ///
-/// * The code then touches no memory but the bytes of these arguments, each in its mode, and memory that the launch's
-///   maker answers for. Or `pass` refuses the arguments.
+/// * The code then touches no memory but the bytes of these arguments, each in its mode, and memory
+///   that the launch's maker answers for. Or `pass` refuses the arguments.
 /// * The result of `pass` fits the code: a parameter for each of the code's, of its kind and size.
 /// * Kernels with the same [key](Self::key) have the same code.
 pub unsafe trait PortableKernel: Send + Sync {
-    /// The code's name. An enqueue asks for it too, with the command's memory locked: it has to be at hand, and nothing
-    /// that uses this crate may be called for it.
+    /// The code's name. An enqueue asks for it too, with the command's memory locked: it has to be
+    /// at hand, and nothing that uses this crate may be called for it.
     fn key(&self) -> CodeKey;
 
     /// The type of the result of [`code`](Self::code). As for [`key`](Self::key).
@@ -91,14 +91,16 @@ pub unsafe trait PortableKernel: Send + Sync {
     /// Names the part of the kernel that cannot be written down.
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>>;
 
-    /// Called by a driver that is to compile the code, on the thread that does: it does so within `compile`, once, and
-    /// asks for the code there. So the maker of the launch may know of the compilation, and its duration.
+    /// Called by a driver that is to compile the code, on the thread that does: it does so within
+    /// `compile`, once, and asks for the code there. So the maker of the launch may know of the
+    /// compilation, and its duration.
     fn while_compiling(&self, compile: &mut dyn FnMut()) {
         compile();
     }
 
-    /// Adds the launch's parameters to `passed`, which is empty; `arguments` are the command's accesses, in order. (It is
-    /// not returned because it is large, and would be moved from hand to hand by each launch.)
+    /// Adds the launch's parameters to `passed`, which is empty; `arguments` are the command's
+    /// accesses, in order. (It is not returned because it is large, and would be moved from hand to
+    /// hand by each launch.)
     ///
     /// # Errors
     /// If it cannot be passed.
@@ -114,8 +116,8 @@ pub struct TextFeatures {
     pub halves: bool,
     /// Atomics of 64 bits.
     pub wide_atomics: bool,
-    /// The features that OpenCL C 3.0 leaves optional beside images and numbers: generic pointers, sub-groups, collective
-    /// functions of work-groups, and atomics in all orders and scopes.
+    /// The features that OpenCL C 3.0 leaves optional beside images and numbers: generic pointers,
+    /// sub-groups, collective functions of work-groups, and atomics in all orders and scopes.
     pub optional_language: bool,
     /// Launches whose last block along a dimension has fewer threads than the others.
     pub non_uniform_blocks: bool,
@@ -135,8 +137,8 @@ pub struct TextFeatures {
 pub struct KernelAttributes {
     /// The most threads that a block of it can have.
     pub max_block_threads: u64,
-    /// The number of threads of a block that suits the device, or a number that it should be a multiple of, if the device
-    /// says.
+    /// The number of threads of a block that suits the device, or a number that it should be a
+    /// multiple of, if the device says.
     pub preferred_block_threads: Option<u64>,
     /// Threads of such blocks that a multiprocessor has room for at once, if the device says.
     pub resident_threads: Option<u64>,
@@ -171,20 +173,23 @@ pub struct Passed {
     pub threads: Extents,
     /// Elements of a thread.
     pub elements: Extents,
-    /// The position of the first thread; empty if that is zero along each dimension. Only kernels that are texts have another.
+    /// The position of the first thread; empty if that is zero along each dimension. Only kernels
+    /// that are texts have another.
     pub offset: Extents,
-    /// Threads of the grid, where the last block along a dimension has fewer than the others; empty if all blocks have as many.
-    /// Only kernels that are texts have such blocks, on devices [with them](TextFeatures::non_uniform_blocks).
+    /// Threads of the grid, where the last block along a dimension has fewer than the others; empty
+    /// if all blocks have as many. Only kernels that are texts have such blocks, on devices [with
+    /// them](TextFeatures::non_uniform_blocks).
     pub all_threads: Extents,
     /// For each parameter, in order.
     pub parameters: SmallVec<[PassedParameter; 6]>,
-    /// The largest number among those values that are a `usize` or an `isize` alone, which code is passed in as many bytes
-    /// as its indices have. A negative number counts as the one that as many bits are needed for: `!number`.
+    /// The largest number among those values that are a `usize` or an `isize` alone, which code is
+    /// passed in as many bytes as its indices have. A negative number counts as the one that as
+    /// many bits are needed for: `!number`.
     pub largest_size: u64,
     /// The number of elements of each array that the threads of a block share.
     pub shared: SmallVec<[u64; 2]>,
-    /// True if the device chooses how to divide the work, and no other parameter depends on it. So a driver that knows
-    /// the compiled kernel may divide the same positions into other blocks.
+    /// True if the device chooses how to divide the work, and no other parameter depends on it. So
+    /// a driver that knows the compiled kernel may divide the same positions into other blocks.
     pub automatic: bool,
 }
 

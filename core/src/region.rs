@@ -1,15 +1,18 @@
-//! Regions of a memory object: rows of bytes with gaps between them, and a test whether two regions share a byte.
+//! Regions of a memory object: rows of bytes with gaps between them, and a test whether two regions
+//! share a byte.
 //!
-//! They may share none though the bytes from the first to the last of one lie among those of the other. An example is the
-//! halves of an image: each of its rows is one row of the left half and one of the right.
+//! They may share none though the bytes from the first to the last of one lie among those of the
+//! other. An example is the halves of an image: each of its rows is one row of the left half and
+//! one of the right.
 //!
-//! The test is exact for regions whose rows are equally far apart. A row of one starts so many steps of each kind after a
-//! row of the other, and the rows share a byte if less than a row is left then. For regions whose steps lead into each
-//! other the test does not look at rows: they overlap if their spans do. The steps of one region never do: see
-//! [`Region::new`].
+//! The test is exact for regions whose rows are equally far apart. A row of one starts so many
+//! steps of each kind after a row of the other, and the rows share a byte if less than a row is
+//! left then. For regions whose steps lead into each other the test does not look at rows: they
+//! overlap if their spans do. The steps of one region never do: see [`Region::new`].
 //!
-//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles. So the
-//! bytes of a region that a later one leaves alone are known (`Region::without`).
+//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most
+//! four rectangles. So the bytes of a region that a later one leaves alone are known
+//! (`Region::without`).
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -19,13 +22,15 @@ use std::ops::Range;
 pub struct Region {
     start: u64,
     row: u64,
-    /// The number of rows along each dimension, and their distance in bytes. Each dimension has several rows.
+    /// The number of rows along each dimension, and their distance in bytes. Each dimension has
+    /// several rows.
     steps: SmallVec<[(u64, u64); 3]>,
 }
 
 impl Region {
-    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows
-    /// overlap, or lie between those of another step, it is all from the first byte to the last.
+    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes
+    /// apart. If rows overlap, or lie between those of another step, it is all from the first byte
+    /// to the last.
     pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut steps: SmallVec<[(u64, u64); 3]> =
             steps.into_iter().filter(|(count, _)| *count != 1).collect();
@@ -84,8 +89,9 @@ impl Region {
         self.start..self.start.saturating_add(self.span())
     }
 
-    /// The bytes of this region that the other does not have, as regions that share none. `None` if that cannot be said so:
-    /// it can be where the other has all of this, and where both are rectangles of one matrix.
+    /// The bytes of this region that the other does not have, as regions that share none. `None` if
+    /// that cannot be said so: it can be where the other has all of this, and where both are
+    /// rectangles of one matrix.
     pub(crate) fn without(&self, other: &Self) -> Option<Regions> {
         let (own, others) = (self.range(), other.range());
         let is_within = others.start <= own.start && own.end <= others.end;
@@ -141,7 +147,8 @@ impl Region {
             let Some((&(count, stride), inner)) = steps.split_first() else {
                 return true;
             };
-            // Of the parts that reach the range, those between the first and the last lie within it.
+            // Of the parts that reach the range, those between the first and the last lie within
+            // it.
             let part = span - stride * (count - 1);
             let first = (range.start + 1)
                 .saturating_sub(start + part)
@@ -155,7 +162,8 @@ impl Region {
         spans_meet && rows_touch(self.start, self.row, &self.steps, range)
     }
 
-    /// The same bytes as rectangles, `most` at most. If they are more, all bytes from its first to its last.
+    /// The same bytes as rectangles, `most` at most. If they are more, all bytes from its first to
+    /// its last.
     #[must_use]
     pub fn in_rectangles(&self, most: u64) -> Regions {
         let span = || Regions::from_iter([Self::of(self.range())]);
@@ -179,8 +187,8 @@ impl Region {
             .collect()
     }
 
-    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the object. None if its
-    /// rows are further apart, or longer, than that.
+    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the
+    /// object. None if its rows are further apart, or longer, than that.
     fn rectangles(&self, stride: u64) -> Option<Rectangles> {
         if stride == 0 {
             return None;
@@ -230,8 +238,8 @@ impl Region {
         further.fold(self.row, u64::saturating_add)
     }
 
-    /// True if it shares a byte with another. Two regions whose steps lead into each other count as sharing one if their
-    /// spans do.
+    /// True if it shares a byte with another. Two regions whose steps lead into each other count as
+    /// sharing one if their spans do.
     pub fn meets(&self, other: &Self) -> bool {
         if self.row == 0 || other.row == 0 {
             return false;

@@ -18,8 +18,8 @@ pub enum Notification {
     Resolved(Resolved),
 }
 
-/// A notice that one of a command's waits is resolved. Nobody but the core makes one, and it is told once: a driver
-/// relies on it to run the command.
+/// A notice that one of a command's waits is resolved. Nobody but the core makes one, and it is
+/// told once: a driver relies on it to run the command.
 ///
 /// ```compile_fail,E0451
 /// # use quipu_scheduler::{EventId, driver::Resolved};
@@ -47,10 +47,12 @@ impl Resolved {
     }
 }
 
-/// A thread that waits. None but a [`Waiter`](crate::event::Waiter) is one, and so a driver gets that.
+/// A thread that waits. None but a [`Waiter`](crate::event::Waiter) is one, and so a driver gets
+/// that.
 pub trait Wait {}
 
-/// A driver, as commands, queues and waits know it. Each method is the driver's of the name in brackets.
+/// A driver, as commands, queues and waits know it. Each method is the driver's of the name in
+/// brackets.
 pub trait Router: Send + Sync {
     /// The driver's name ([`Driver::name`](crate::Driver::name)).
     fn driver_name(&self) -> &'static str;
@@ -75,13 +77,15 @@ pub trait Router: Send + Sync {
     /// ([`Driver::runs_on_waiting_threads`](crate::Driver::runs_on_waiting_threads)).
     fn is_run_by_waits(&self) -> bool;
 
-    /// True if graphs are handed to it as ready commands ([`Driver::plays_graphs`](crate::Driver::plays_graphs)).
+    /// True if graphs are handed to it as ready commands
+    /// ([`Driver::plays_graphs`](crate::Driver::plays_graphs)).
     fn takes_ready_graphs(&self) -> bool;
 
     /// True if it has nothing to do ([`Driver::is_idle`](crate::Driver::is_idle)).
     fn has_nothing_to_do(&self) -> bool;
 
-    /// No thread of it polls from now on ([`Driver::suspend_polling`](crate::Driver::suspend_polling)).
+    /// No thread of it polls from now on
+    /// ([`Driver::suspend_polling`](crate::Driver::suspend_polling)).
     ///
     /// # Safety
     /// As of that.

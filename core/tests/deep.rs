@@ -1,5 +1,5 @@
-//! Nothing recurses: a driver may end commands as it is handed them, however many become ready by that, and objects may
-//! keep each other in a chain.
+//! Nothing recurses: a driver may end commands as it is handed them, however many become ready by
+//! that, and objects may keep each other in a chain.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

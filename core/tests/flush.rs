@@ -1,5 +1,5 @@
-//! A flush on which a driver may rely: commands that a thread hands over, and that it [sees to](will_poll), are flushed
-//! after that, whether or not others flush meanwhile.
+//! A flush on which a driver may rely: commands that a thread hands over, and that it [sees
+//! to](will_poll), are flushed after that, whether or not others flush meanwhile.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -22,7 +22,8 @@ mod devices;
 /// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Has another thread flush a command that it is just told of, and keeps the command until it is waited for.
+/// Has another thread flush a command that it is just told of, and keeps the command until it is
+/// waited for.
 #[derive(Default)]
 struct Interrupted {
     queue: Mutex<Option<Queue>>,
@@ -37,7 +38,8 @@ struct State {
     command: Option<Command>,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Interrupted {
     fn name(&self) -> &'static str {
         "interrupted"
@@ -309,8 +311,9 @@ fn who_waits_inside_of_a_command_is_not_counted_on() {
     next().finish(Ok(()), &mut ToDrivers);
 }
 
-/// Runs ready commands once their queue was flushed after they were submitted, as [`Driver::needs_flush`] has it. The
-/// second of its devices has a memory of its own, which is empty.
+/// Runs ready commands once their queue was flushed after they were submitted, as
+/// [`Driver::needs_flush`] has it. The second of its devices has a memory of its own, which is
+/// empty.
 #[derive(Default)]
 struct Holds(Mutex<Held>);
 
@@ -338,7 +341,8 @@ impl Holds {
     }
 }
 
-// SAFETY: it carries out no migration and no task that uses memory, so nobody looks at an allocation.
+// SAFETY: it carries out no migration and no task that uses memory, so nobody looks at an
+// allocation.
 unsafe impl Driver for Holds {
     fn name(&self) -> &'static str {
         "holds"

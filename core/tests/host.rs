@@ -1,4 +1,5 @@
-//! Turns of the host: what is called in them comes after others, waits, panics, and gives the bytes to another thread.
+//! Turns of the host: what is called in them comes after others, waits, panics, and gives the bytes
+//! to another thread.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -54,7 +55,8 @@ fn context(panics_at: usize) -> Context {
     Context::new(&Device::all_of(&driver).unwrap()).unwrap()
 }
 
-/// Turns of the host at objects of their own, which become ready together when the event is completed.
+/// Turns of the host at objects of their own, which become ready together when the event is
+/// completed.
 fn turns<const N: usize>(
     context: &Context,
     gate: &UserEvent,

@@ -1,5 +1,5 @@
-//! The last handle of a content size, which an enqueue has as another thread takes the size back: to drop it runs a
-//! user's code, which may wait for the command.
+//! The last handle of a content size, which an enqueue has as another thread takes the size back:
+//! to drop it runs a user's code, which may wait for the command.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 
 mod devices;
 
-/// Takes the content size of a buffer back as it is told of a command, and counts those that it is handed.
+/// Takes the content size of a buffer back as it is told of a command, and counts those that it is
+/// handed.
 #[derive(Default)]
 struct TakesBack {
     of: Mutex<Option<MemoryRef>>,

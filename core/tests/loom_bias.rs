@@ -1,10 +1,10 @@
-//! Models of a lock that is one thread's until another comes (`core/base/src/bias.rs`): of the file that production runs, as in
-//! `loom.rs`.
+//! Models of a lock that is one thread's until another comes (`core/base/src/bias.rs`): of the file
+//! that production runs, as in `loom.rs`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_bias --release`
 //!
-//! The fence that costs nothing is a full one here, and so is the other. The protocol needs of the first only that it
-//! keeps a store before a load: the raised flag publishes nothing else.
+//! The fence that costs nothing is a full one here, and so is the other. The protocol needs of the
+//! first only that it keeps a store before a load: the raised flag publishes nothing else.
 //!
 //! Each of these changes was made to the file and made the model named fail:
 //!

@@ -1,5 +1,5 @@
-//! Models of the order in which commands wait for each other: no two threads that enqueue close a cycle.
-//! Of the file that production runs (`core/src/queue/gate.rs`), as in `loom.rs`.
+//! Models of the order in which commands wait for each other: no two threads that enqueue close a
+//! cycle. Of the file that production runs (`core/src/queue/gate.rs`), as in `loom.rs`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_order --release`
 //!
@@ -86,13 +86,15 @@ impl World {
         })
     }
 
-    /// The steps of an enqueue: of a command, or of one of unknown access, that writes `memory` if there is one.
+    /// The steps of an enqueue: of a command, or of one of unknown access, that writes `memory` if
+    /// there is one.
     fn enqueue(&self, id: u64, queue: usize, barrier: bool, memory: Option<usize>) -> Enqueued {
         let mut waits = Waits::default();
         let mut locked: Option<MutexGuard<'_, Option<u64>>> =
             memory.map(|memory| self.trackers[memory].lock().unwrap());
         let of = &self.queues[queue];
-        // A number that was taken earlier comes before: so is the counter's owner, or its locked instruction.
+        // A number that was taken earlier comes before: so is the counter's owner, or its locked
+        // instruction.
         let take_number = || of.next.fetch_add(1, Ordering::AcqRel);
         let sequence = if barrier {
             let (sequence, previous) = of.gate.close(id, true, take_number, |_| false);

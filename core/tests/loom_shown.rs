@@ -1,5 +1,5 @@
-//! Models of looks at a slot that another command is given meanwhile (`core/base/src/shown.rs`): of the files that
-//! production runs, as in `loom.rs`.
+//! Models of looks at a slot that another command is given meanwhile (`core/base/src/shown.rs`): of
+//! the files that production runs, as in `loom.rs`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_shown --release`
 //!
@@ -52,7 +52,8 @@ impl Slot {
     }
 }
 
-/// A slot is given from one command to the next while a thread looks at either: it sees values of that command.
+/// A slot is given from one command to the next while a thread looks at either: it sees values of
+/// that command.
 #[test]
 fn what_is_seen_is_of_the_event() {
     for generation in [1, 2] {

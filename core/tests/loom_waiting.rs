@@ -63,7 +63,8 @@ mod sync {
         }
     }
 
-    // Numbers are nobody's here, but everybody's to take: `loom_bias.rs` has a model of the other way.
+    // Numbers are nobody's here, but everybody's to take: `loom_bias.rs` has a model of the other
+    // way.
     pub fn asymmetric_fences_are_supported() -> bool {
         false
     }
@@ -319,7 +320,8 @@ fn old_numbers_stay_over() {
     });
 }
 
-/// A thread that sees that the frontier has passed a command sees its writes, whichever thread moved it.
+/// A thread that sees that the frontier has passed a command sees its writes, whichever thread
+/// moved it.
 #[test]
 fn who_sees_it_passed_sees_what_it_did() {
     loom::model(|| {

@@ -13,8 +13,8 @@ mod devices;
 /// As many as a process has memory spaces.
 const SPACES: u32 = 65_533;
 
-/// Has as many devices with a memory of their own as it is told, and splits the first into three parts. The second part
-/// may have a memory of its own.
+/// Has as many devices with a memory of their own as it is told, and splits the first into three
+/// parts. The second part may have a memory of its own.
 #[derive(Default)]
 struct Splits {
     spaces: u32,

@@ -1,9 +1,11 @@
-//! The kernels to run: those of the file that `QUIPU_GENERATED_SOURCE` names, or some tens of the generator's.
+//! The kernels to run: those of the file that `QUIPU_GENERATED_SOURCE` names, or some tens of the
+//! generator's.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// The number of kernels that an ordinary test run has. More of them take longer to compile than is good in every run.
+/// The number of kernels that an ordinary test run has. More of them take longer to compile than is
+/// good in every run.
 const COUNT: u64 = 32;
 
 fn main() {

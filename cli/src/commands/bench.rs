@@ -1,5 +1,5 @@
-//! `quipu bench`: runs `quipu-bench`, a program of its own, since few programs need the libraries that it measures
-//! Quipu beside.
+//! `quipu bench`: runs `quipu-bench`, a program of its own, since few programs need the libraries
+//! that it measures Quipu beside.
 
 use crate::error::CommandError;
 use std::ffi::OsString;
@@ -50,7 +50,8 @@ fn start(command: &mut Command) -> io::Result<()> {
     std::process::exit(command.status()?.code().unwrap_or(1))
 }
 
-/// The source tree that this program was built in, and the profile, if it still lies in the tree's folder for that.
+/// The source tree that this program was built in, and the profile, if it still lies in the tree's
+/// folder for that.
 fn source_tree(own: &Path) -> Option<(PathBuf, String)> {
     let folder = own.parent()?;
     let profile = folder.file_name()?.to_str()?;

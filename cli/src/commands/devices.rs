@@ -21,8 +21,9 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
 
-    /// List the devices of this paired node alone, by its name or address; can be given several times. Without it: the devices of
-    /// this machine, and of the nodes that QUIPU_NODES or else the file `config` names. If neither names any: of all paired nodes.
+    /// List the devices of this paired node alone, by its name or address; can be given several
+    /// times. Without it: the devices of this machine, and of the nodes that QUIPU_NODES or else
+    /// the file `config` names. If neither names any: of all paired nodes.
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
 }
@@ -262,7 +263,8 @@ mod tests {
     /// A driver that finds nothing to drive.
     struct Missing;
 
-    // SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+    // SAFETY: a command's code and memory are used while it is here, with the arguments resolved
+    // for it.
     unsafe impl Driver for Missing {
         fn name(&self) -> &'static str {
             "missing"

@@ -1,13 +1,14 @@
 //! `quipu exec`: another program, whose OpenCL is Quipu.
 //!
-//! The program takes this process's place, unless a table is to be printed at its end. It finds our library in one of two ways:
+//! The program takes this process's place, unless a table is to be printed at its end. It finds our
+//! library in one of two ways:
 //!
-//! * A loader, the system's or one that the program brings, is told of a folder that names our library alone
-//!   (`OCL_ICD_VENDORS`).
-//!   Other platforms are then not seen by the program. Their devices are ours: our library is told where they are listed.
-//! * On a machine without a loader, or with one that may look elsewhere, too, the library takes the loader's place: the folder
-//!   has it under the loader's name ([`loader`](loader::loader)), and the system's linker looks there first
-//!   (`LD_LIBRARY_PATH`).
+//! * A loader, the system's or one that the program brings, is told of a folder that names our
+//!   library alone (`OCL_ICD_VENDORS`). Other platforms are then not seen by the program. Their
+//!   devices are ours: our library is told where they are listed.
+//! * On a machine without a loader, or with one that may look elsewhere, too, the library takes the
+//!   loader's place: the folder has it under the loader's name ([`loader`](loader::loader)), and
+//!   the system's linker looks there first (`LD_LIBRARY_PATH`).
 
 mod loader;
 
@@ -36,12 +37,13 @@ Examples:
 Devices are named as `quipu devices` names them (cpu:0, gpu-box/opencl:0). A driver (opencl) or a node (gpu-box) means those of its \
 devices that run OpenCL C.")]
 pub(crate) struct Options {
-    /// The program sees the devices of this paired node that run OpenCL C, and no others; can be given several times.
+    /// The program sees the devices of this paired node that run OpenCL C, and no others; can be
+    /// given several times.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
 
-    /// The program sees this device, also one of a paired node, and no others; can be given several times. Without it: all that run
-    /// OpenCL C.
+    /// The program sees this device, also one of a paired node, and no others; can be given several
+    /// times. Without it: all that run OpenCL C.
     #[arg(long = "device", value_name = "NAME")]
     devices: Vec<String>,
 
@@ -49,7 +51,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// When the program has ended, print a table of times and bytes: kernels and transfers by device.
+    /// When the program has ended, print a table of times and bytes: kernels and transfers by
+    /// device.
     #[arg(long)]
     profile: bool,
 
@@ -175,8 +178,9 @@ fn trace_folder(of_all: &Path) -> Result<tempfile::TempDir, ExecError> {
     })
 }
 
-/// The node of a device's name, if it is that of a node's device: `lab/cpu:0`, or the name of a node that this machine is paired with. A
-/// name of a device may have a `/` itself, as those of some processors.
+/// The node of a device's name, if it is that of a node's device: `lab/cpu:0`, or the name of a
+/// node that this machine is paired with. A name of a device may have a `/` itself, as those of
+/// some processors.
 fn node_of<'n>(device: &'n str, paired: &[Node]) -> Option<&'n str> {
     let is_paired = |name: &str| paired.iter().any(|node| node.name == name);
     match device.rsplit_once('/') {
@@ -185,7 +189,8 @@ fn node_of<'n>(device: &'n str, paired: &[Node]) -> Option<&'n str> {
     }
 }
 
-/// The nodes to connect to, if the options name any: by `--node`, or as the machine of a `--device`.
+/// The nodes to connect to, if the options name any: by `--node`, or as the machine of a
+/// `--device`.
 fn nodes(options: &Options) -> Result<Option<Vec<String>>, CommandError> {
     let paired = paired::all().unwrap_or_default();
     let names = options.nodes.iter().map(String::as_str);
@@ -226,8 +231,8 @@ fn profile(
         Ok(child) => child,
         Err(source) => return Err(ExecError::Run { program, source }.into()),
     };
-    // An interrupt from the terminal ends the program and not this process, which prints the table then.
-    // SAFETY: signals that there are, and the system's own way of ignoring them.
+    // An interrupt from the terminal ends the program and not this process, which prints the table
+    // then. SAFETY: signals that there are, and the system's own way of ignoring them.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGQUIT, libc::SIG_IGN);
@@ -268,7 +273,8 @@ fn loader_of_system() -> Option<PathBuf> {
     // SAFETY: it is not called.
     let function = unsafe { loader.get::<unsafe extern "C" fn()>(c"clGetPlatformIDs") }.ok()?;
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the address lies in a loaded library. `found` has room for the answer, and zeros are a valid `Dl_info`.
+    // SAFETY: the address lies in a loaded library. `found` has room for the answer, and zeros are
+    // a valid `Dl_info`.
     let found = unsafe {
         libc::dladdr(*function as *const libc::c_void, found.as_mut_ptr());
         found.assume_init()
@@ -281,8 +287,8 @@ fn loader_of_system() -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// True if a loader looks where `OCL_ICD_VENDORS` says, and nowhere else. Those that do know this function's name. Older ones, as that
-/// of CUDA's, look at the system's list, too.
+/// True if a loader looks where `OCL_ICD_VENDORS` says, and nowhere else. Those that do know this
+/// function's name. Older ones, as that of CUDA's, look at the system's list, too.
 fn is_obedient(loader: &Path) -> bool {
     let name = b"clGetICDLoaderInfoOCLICD";
     fs::read(loader).is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == name))
@@ -302,8 +308,8 @@ fn first_of(others: &OsStr, folder: &Path) -> OsString {
     std::env::join_paths(all).unwrap_or_else(|_| folder.into())
 }
 
-/// A folder that names the library for loaders, and has it under a loader's name. It is the user's own, and stays: a
-/// program may start others after this one has ended.
+/// A folder that names the library for loaders, and has it under a loader's name. It is the user's
+/// own, and stays: a program may start others after this one has ended.
 fn folder(library: &Path) -> Result<PathBuf, ExecError> {
     // A cache that is off keeps no compiled code, and the program needs the library nevertheless.
     let root = quipu_environment::cache_root().ok().flatten();
@@ -356,8 +362,8 @@ fn link(to: &Path, name: &Path) -> io::Result<()> {
     fs::rename(&new, name)
 }
 
-/// A folder of this user's in one that all users write to. Programs load a library from it, so no other user may have
-/// made it.
+/// A folder of this user's in one that all users write to. Programs load a library from it, so no
+/// other user may have made it.
 fn own_folder(of_all: &Path) -> Result<PathBuf, ExecError> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
     // SAFETY: it takes nothing.

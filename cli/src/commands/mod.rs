@@ -32,7 +32,8 @@ pub(crate) enum Command {
     Exec(exec::Options),
     /// Show the compiled OpenCL C that is kept on disk, or remove it.
     Cache(cache::Options),
-    /// The compiler of OpenCL C: reads a request from standard input; with arguments, what `quipu-clc` does.
+    /// The compiler of OpenCL C: reads a request from standard input; with arguments, what
+    /// `quipu-clc` does.
     #[command(hide = true)]
     Clc {
         /// The arguments of `quipu-clc`.
@@ -53,7 +54,8 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Sandboxed(serve::sandbox::TrialOptions),
-    /// Print an invitation: a line that lets one client use this machine's node. It is good once, for ten minutes.
+    /// Print an invitation: a line that lets one client use this machine's node. It is good once,
+    /// for ten minutes.
     Invite(node::InviteOptions),
     /// Accept an invitation. Programs on this machine can then use the node's devices.
     Pair(node::PairOptions),

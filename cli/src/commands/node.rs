@@ -1,4 +1,5 @@
-//! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: the clients of this machine's node, and the nodes of this client.
+//! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: the clients of this machine's node, and the
+//! nodes of this client.
 
 use super::print;
 use crate::error::CommandError;
@@ -74,8 +75,8 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Address at which clients reach this machine's node, as host:port; several with commas between them. Without
-    /// it: the address at which the node serves now.
+    /// Address at which clients reach this machine's node, as host:port; several with commas
+    /// between them. Without it: the address at which the node serves now.
     #[arg(long)]
     address: Option<String>,
 
@@ -86,7 +87,8 @@ pub(crate) struct InviteOptions {
 /// The rights of a client; without them all that the node gives.
 #[derive(clap::Args)]
 pub(crate) struct RightsOptions {
-    /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all of a driver.
+    /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all
+    /// of a driver.
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     devices: Vec<String>,
 
@@ -102,8 +104,9 @@ pub(crate) struct RightsOptions {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
 
-    /// The seconds that one kernel of the client may take before its session is ended. On a processor, the time counts for which one
-    /// core works on the kernel without a break; on another device, the kernel's time there.
+    /// The seconds that one kernel of the client may take before its session is ended. On a
+    /// processor, the time counts for which one core works on the kernel without a break; on
+    /// another device, the kernel's time there.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     run_time: Option<u64>,
 
@@ -136,7 +139,8 @@ impl RightsOptions {
     }
 }
 
-/// Checks that these name devices of this machine's, or sources. Sources are on the node's own command line.
+/// Checks that these name devices of this machine's, or sources. Sources are on the node's own
+/// command line.
 fn check_devices(named: &[String]) -> Result<(), CommandError> {
     let platform = Platform::builder().without_nodes().build_available();
     let devices = platform.devices().iter();
@@ -162,7 +166,8 @@ fn check_devices(named: &[String]) -> Result<(), CommandError> {
 /// The options of `quipu rights`.
 #[derive(clap::Args)]
 pub(crate) struct ClientsOptions {
-    /// The client, by name or fingerprint, that gets these rights and no others. Without it: all clients are listed.
+    /// The client, by name or fingerprint, that gets these rights and no others. Without it: all
+    /// clients are listed.
     client: Option<String>,
 
     /// The client gets all rights.
@@ -221,12 +226,12 @@ pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
 /// The options of `quipu pair`.
 #[derive(clap::Args)]
 pub(crate) struct PairOptions {
-    /// The line that `quipu invite` has printed on the node's machine. Without it: read from the terminal or standard input, where no
-    /// other user of this machine sees it.
+    /// The line that `quipu invite` has printed on the node's machine. Without it: read from the
+    /// terminal or standard input, where no other user of this machine sees it.
     line: Vec<String>,
 
-    /// The address of a node that lets every client in (`quipu serve --insecure`), as host:port; several with commas between them.
-    /// Any key that answers there is accepted.
+    /// The address of a node that lets every client in (`quipu serve --insecure`), as host:port;
+    /// several with commas between them. Any key that answers there is accepted.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "line")]
     insecure: Option<String>,
 
@@ -269,7 +274,8 @@ fn invitation_in(line: &str) -> Result<Invitation, LinkError> {
     line.strip_prefix("quipu pair").unwrap_or(line).parse()
 }
 
-/// Reads lines until one has an invitation, so that all that `quipu serve --invite` prints may come.
+/// Reads lines until one has an invitation, so that all that `quipu serve --invite` prints may
+/// come.
 fn read_invitation() -> Result<Invitation, CommandError> {
     let stdin = io::stdin();
     let asks = stdin.is_terminal();
@@ -291,7 +297,8 @@ fn read_invitation() -> Result<Invitation, CommandError> {
     ))
 }
 
-/// Finds a node that lets every client in, and takes the key of the side that answers for the node's.
+/// Finds a node that lets every client in, and takes the key of the side that answers for the
+/// node's.
 fn join_insecurely(addresses: &str, key: &Key) -> Result<(Fingerprint, Joined), CommandError> {
     let (node, address) = key_at(addresses, key, PATIENCE)?;
     let dial = Dial {
@@ -319,7 +326,8 @@ pub(crate) struct NodesOptions {
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
 
-    /// List the nodes that announce themselves on the local network (`quipu serve --announce`), paired or not.
+    /// List the nodes that announce themselves on the local network (`quipu serve --announce`),
+    /// paired or not.
     #[arg(long, conflicts_with = "forget")]
     discover: bool,
 }
@@ -376,7 +384,8 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
 /// The time that nodes on the local network have to announce themselves.
 const LISTEN: Duration = Duration::from_secs(3);
 
-/// Lists the nodes that are heard on the local network, and notes the present addresses of paired ones.
+/// Lists the nodes that are heard on the local network, and notes the present addresses of paired
+/// ones.
 fn discover(folder: &Folder, known: &[Node]) -> Result<(), CommandError> {
     let heard = quipu_discovery::look(LISTEN, |_| false)?;
     if heard.is_empty() {
@@ -447,7 +456,8 @@ fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
     Ok(how)
 }
 
-/// The effect of compression on the bytes that a node has sent to its clients' sessions, if it has sent any.
+/// The effect of compression on the bytes that a node has sent to its clients' sessions, if it has
+/// sent any.
 pub(super) fn sent_in_bulk(status: &Status) -> Option<String> {
     (status.bulk_bytes > 0).then(|| {
         format!(
@@ -462,7 +472,8 @@ pub(super) fn sent_in_bulk(status: &Status) -> Option<String> {
 /// The options of `quipu revoke`.
 #[derive(clap::Args)]
 pub(crate) struct RevokeOptions {
-    /// The client, by name or fingerprint, that is let in no more. Without it: all clients are listed.
+    /// The client, by name or fingerprint, that is let in no more. Without it: all clients are
+    /// listed.
     client: Option<String>,
 }
 

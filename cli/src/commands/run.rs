@@ -1,6 +1,7 @@
 //! `quipu run`: a kernel of a file in OpenCL C or SPIR-V, on arrays in files.
 //!
-//! Arguments are given in the order of the kernel's parameters, each by an option that names its kind.
+//! Arguments are given in the order of the kernel's parameters, each by an option that names its
+//! kind.
 
 use crate::error::CommandError;
 use crate::npy::{self, Array};
@@ -37,16 +38,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = Extent::parse)]
     local: Option<Extent>,
 
-    /// The device, as `quipu devices` names it (cpu, serial, sim:1, gpu-box/cpu:0), or a part of its full name. Quipu connects to
-    /// nodes only if no device of this machine has that name.
+    /// The device, as `quipu devices` names it (cpu, serial, sim:1, gpu-box/cpu:0), or a part of
+    /// its full name. Quipu connects to nodes only if no device of this machine has that name.
     #[arg(long, value_name = "NAME", default_value = "cpu")]
     device: String,
 
-    /// An option of OpenCL for the compiler, such as -D N=4 or -cl-fast-relaxed-math; can be given several times.
+    /// An option of OpenCL for the compiler, such as -D N=4 or -cl-fast-relaxed-math; can be given
+    /// several times.
     #[arg(long = "option", value_name = "OPTION", allow_hyphen_values = true)]
     options: Vec<String>,
 
-    /// A specialisation constant of SPIR-V, by its number: 3=7, 4=2.5, 5=true; can be given several times.
+    /// A specialisation constant of SPIR-V, by its number: 3=7, 4=2.5, 5=true; can be given several
+    /// times.
     #[arg(long = "constant", value_name = "NUMBER=VALUE", value_parser = constant)]
     constants: Vec<(u32, String)>,
 
@@ -424,8 +427,8 @@ fn text_of(error: &quipu::Error, file: &Path) -> String {
         .replace("program:", &format!("{}:", file.display()))
 }
 
-/// The device of this name, or with this part in its name, and its platform. Nodes are connected to only if this machine has no
-/// device of this name.
+/// The device of this name, or with this part in its name, and its platform. Nodes are connected to
+/// only if this machine has no device of this name.
 fn device(name: &str) -> Result<(Platform, Device), CommandError> {
     let own = own_platform();
     if let Ok(device) = own.device(name) {
@@ -608,7 +611,8 @@ fn array(path: &Path) -> Result<Array, CommandError> {
         .map_err(|problem| CommandError::Run(format!("cannot read {}: {problem}", path.display())))
 }
 
-/// The name of an element's type for NumPy, and how many of them a vector has: `f4` and 4 of `float4`.
+/// The name of an element's type for NumPy, and how many of them a vector has: `f4` and 4 of
+/// `float4`.
 fn element_of(type_name: &str) -> Option<(&'static str, usize)> {
     let name = type_name.trim_end_matches('*').trim();
     let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());

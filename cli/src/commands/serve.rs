@@ -22,13 +22,13 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Address to listen at, as host:port; 0.0.0.0 is every network of this machine. Without it: 0.0.0.0:4760, or
-    /// 127.0.0.1:4760 with `--insecure`.
+    /// Address to listen at, as host:port; 0.0.0.0 is every network of this machine. Without it:
+    /// 0.0.0.0:4760, or 127.0.0.1:4760 with `--insecure`.
     #[arg(long)]
     address: Option<String>,
 
-    /// Address at which clients reach this machine, as host:port; several with commas between them. Without it: at
-    /// the machine's own addresses.
+    /// Address at which clients reach this machine, as host:port; several with commas between them.
+    /// Without it: at the machine's own addresses.
     #[arg(long)]
     advertise: Option<String>,
 
@@ -36,8 +36,9 @@ pub(crate) struct Options {
     #[arg(long)]
     name: Option<String>,
 
-    /// Announce the node on the local network, by mDNS: its name, its addresses and its key's fingerprint. Clients then find it with
-    /// `quipu nodes --discover`, and also after its address has changed.
+    /// Announce the node on the local network, by mDNS: its name, its addresses and its key's
+    /// fingerprint. Clients then find it with `quipu nodes --discover`, and also after its address
+    /// has changed.
     #[arg(long)]
     announce: bool,
 
@@ -45,8 +46,8 @@ pub(crate) struct Options {
     #[arg(long)]
     invite: bool,
 
-    /// Let every client in that reaches the address, with all rights: for tests on a closed network. Clients need no invitation;
-    /// they run `quipu pair --insecure`.
+    /// Let every client in that reaches the address, with all rights: for tests on a closed
+    /// network. Clients need no invitation; they run `quipu pair --insecure`.
     #[arg(long)]
     insecure: bool,
 
@@ -54,7 +55,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 
-    /// The microseconds for which receiving threads look again and again before they sleep. They keep cores busy meanwhile.
+    /// The microseconds for which receiving threads look again and again before they sleep. They
+    /// keep cores busy meanwhile.
     #[arg(long, default_value_t = 0)]
     spin: u64,
 
@@ -66,8 +68,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     patience: u64,
 
-    /// The memory in GiB that all sessions of a client have together, and the GiB of their buffers on any device. Without it: half of
-    /// the machine's memory; for buffers on devices, only `--device-memory` counts.
+    /// The memory in GiB that all sessions of a client have together, and the GiB of their buffers
+    /// on any device. Without it: half of the machine's memory; for buffers on devices, only
+    /// `--device-memory` counts.
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
 
@@ -79,27 +82,31 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
 
-    /// The seconds that one kernel may take before its session is ended; zero is no limit. On a processor, the time counts for which
-    /// one core works on the kernel without a break; on another device, the kernel's time there.
+    /// The seconds that one kernel may take before its session is ended; zero is no limit. On a
+    /// processor, the time counts for which one core works on the kernel without a break; on
+    /// another device, the kernel's time there.
     #[arg(long, default_value_t = Limits::default().run_time.as_secs())]
     run_time: u64,
 
-    /// The seconds that the compilation of one program may take before its session is ended; zero is no limit.
+    /// The seconds that the compilation of one program may take before its session is ended; zero
+    /// is no limit.
     #[arg(long, default_value_t = 60)]
     compile_time: u64,
 
-    /// Address at which other nodes find this one, with a port. Without it: the address at which its clients have
-    /// found it.
+    /// Address at which other nodes find this one, with a port. Without it: the address at which
+    /// its clients have found it.
     #[arg(long, value_name = "ADDRESS")]
     peer_address: Option<SocketAddr>,
 
-    /// The networks in which this node may dial other nodes for its clients: networks such as 10.1.0.0/16 with commas between them,
-    /// `private` or `none`. `private` includes this machine only if the node listens on loopback alone.
+    /// The networks in which this node may dial other nodes for its clients: networks such as
+    /// 10.1.0.0/16 with commas between them, `private` or `none`. `private` includes this machine
+    /// only if the node listens on loopback alone.
     #[arg(long, default_value = "private")]
     peer_networks: Networks,
 
-    /// Compression of the bytes that go to clients. `auto` compresses a message if it then arrives sooner, but never to this machine;
-    /// `adaptive` does so to this machine, too; `lz4` and `zstd` compress all that gets shorter; `off` compresses nothing.
+    /// Compression of the bytes that go to clients. `auto` compresses a message if it then arrives
+    /// sooner, but never to this machine; `adaptive` does so to this machine, too; `lz4` and `zstd`
+    /// compress all that gets shorter; `off` compresses nothing.
     #[arg(long, default_value_t)]
     compression: Compression,
 
@@ -110,19 +117,22 @@ pub(crate) struct Options {
     #[arg(long)]
     one_process: bool,
 
-    /// Serve although the system's kernel lacks Landlock or seccomp. Code of a client may then read this node's key.
+    /// Serve although the system's kernel lacks Landlock or seccomp. Code of a client may then read
+    /// this node's key.
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with = "one_process")]
     accept_weak_sandbox: bool,
 
-    /// Serve no client. List the devices that sessions find in their sandbox, and the parts of the sandbox that hide the others.
+    /// Serve no client. List the devices that sessions find in their sandbox, and the parts of the
+    /// sandbox that hide the others.
     #[cfg(target_os = "linux")]
     #[arg(long)]
     check_sandbox: bool,
 }
 
 impl Options {
-    /// The address to listen at. Only programs of this machine reach an insecure node without a given address.
+    /// The address to listen at. Only programs of this machine reach an insecure node without a
+    /// given address.
     fn address(&self) -> &str {
         match &self.address {
             Some(address) => address,
@@ -171,8 +181,9 @@ pub(crate) struct SessionOptions {
 /// Devices that are not there by themselves.
 #[derive(clap::Args)]
 pub(crate) struct Extra {
-    /// Also offer a stream of frames as a device: a file of motion JPEG or raw video, or `synthetic` pictures; can be given several
-    /// times. NAME=PATH[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]
+    /// Also offer a stream of frames as a device: a file of motion JPEG or raw video, or
+    /// `synthetic` pictures; can be given several times.
+    /// NAME=PATH[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]
     #[arg(long = "source", value_name = "NAME=PATH")]
     sources: Vec<String>,
 
@@ -212,7 +223,8 @@ impl Extra {
         Ok((sources, files))
     }
 
-    /// The way to start a process that offers the same, with these arguments before those of the devices.
+    /// The way to start a process that offers the same, with these arguments before those of the
+    /// devices.
     #[cfg(target_os = "linux")]
     fn spawn(&self, arguments: &[&str]) -> Result<quipu_node::Spawn, CommandError> {
         let sources = self.sources.iter();

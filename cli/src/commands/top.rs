@@ -1,4 +1,5 @@
-//! `quipu top`: the nodes that were paired with, their devices, and one's own queues and links there, live.
+//! `quipu top`: the nodes that were paired with, their devices, and one's own queues and links
+//! there, live.
 
 use super::node::{Home, PATIENCE, sent_in_bulk, shown};
 use super::print;
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Show this paired node, by name or address; can be given several times. Without it: all of them.
+    /// Show this paired node, by name or address; can be given several times. Without it: all of
+    /// them.
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
 
@@ -28,7 +30,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1.0, value_parser = interval)]
     interval: f64,
 
-    /// Print one picture, of two looks, and end. This is the default where standard output is no terminal.
+    /// Print one picture, of two looks, and end. This is the default where standard output is no
+    /// terminal.
     #[arg(long)]
     once: bool,
 }
@@ -70,7 +73,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
     let watches: Arc<[_]> = chosen.into_iter().map(Watch::new).collect();
     for at in 0..watches.len() {
-        // One each, so that a node that does not answer holds up no other. They end with the process.
+        // One each, so that a node that does not answer holds up no other. They end with the
+        // process.
         let (watches, key) = (Arc::clone(&watches), Arc::clone(&key));
         std::thread::spawn(move || {
             loop {
@@ -80,7 +84,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         });
     }
     loop {
-        // From the upper left corner, each line to its end, and then all below: unchanged parts do not flicker.
+        // From the upper left corner, each line to its end, and then all below: unchanged parts do
+        // not flicker.
         let picture = picture(&watches).replace('\n', "\x1b[K\n");
         print(&format!("\x1b[H{picture}\x1b[J"))?;
         std::thread::sleep(interval.min(Duration::from_millis(500)));
@@ -110,7 +115,8 @@ struct Up {
 }
 
 impl Up {
-    /// The time since the look before, by the node's own clock; none if no time has passed, or the node was started anew.
+    /// The time since the look before, by the node's own clock; none if no time has passed, or the
+    /// node was started anew.
     fn passed(&self) -> Option<(&Look, f64)> {
         let before = self.before.as_ref()?;
         let now = self.now.status.uptime_ms;
@@ -118,8 +124,8 @@ impl Up {
         (milliseconds > 0).then(|| (before, milliseconds as f64 / 1000.0))
     }
 
-    /// The growth of a number in a second, from its value in the look before; none if it has become less, as that of
-    /// a session that has ended.
+    /// The growth of a number in a second, from its value in the look before; none if it has become
+    /// less, as that of a session that has ended.
     fn rate(&self, now: u64, was: impl FnOnce(&Look) -> Option<u64>) -> Option<f64> {
         let (before, seconds) = self.passed()?;
         Some(now.checked_sub(was(before)?)? as f64 / seconds)
@@ -135,7 +141,8 @@ impl Watch {
         }
     }
 
-    /// Looks at the node, over the connection of the last look if there is one. True if it has answered.
+    /// Looks at the node, over the connection of the last look if there is one. True if it has
+    /// answered.
     fn look(&self, key: &Key) -> bool {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let answered = self.ask(&mut link, key);
@@ -254,7 +261,8 @@ fn picture(watches: &[Watch]) -> String {
     text
 }
 
-/// A node's devices and our queues there; of a node that does not report their loads, their descriptions.
+/// A node's devices and our queues there; of a node that does not report their loads, their
+/// descriptions.
 fn devices(up: &Up) -> String {
     const LEFT: [bool; 8] = [true, false, false, false, false, false, true, true];
     if up.now.loads.len() != up.devices.len() {
@@ -380,7 +388,8 @@ fn links(up: &Up, names: &HashMap<[u8; 32], String>) -> String {
     text
 }
 
-/// The purpose of a link, or the node at its other end: by the node's name if we look at it, else by its address.
+/// The purpose of a link, or the node at its other end: by the node's name if we look at it, else
+/// by its address.
 fn other_end(link: &LinkLoad, names: &HashMap<[u8; 32], String>) -> String {
     let node = || match (names.get(&link.key), link.address) {
         (Some(name), _) => shown(name),

@@ -16,7 +16,8 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE")]
     trace: PathBuf,
 
-    /// File to write the timeline to: a page that needs no other file, or a still picture if the name ends in .svg.
+    /// File to write the timeline to: a page that needs no other file, or a still picture if the
+    /// name ends in .svg.
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
 }

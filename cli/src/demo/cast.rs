@@ -1,10 +1,12 @@
-//! The devices that take part: all that this machine has, two simulated accelerators, and those of two nodes.
+//! The devices that take part: all that this machine has, two simulated accelerators, and those of
+//! two nodes.
 //!
-//! Devices that run the kernels natively compute the same as the sequential version. Devices whose drivers compile
-//! them, as CUDA's and OpenCL's, are *tried* first, on the picture's upper rows: a device whose trial fails, or
-//! differs in any bit, is left out, and the report says why.
+//! Devices that run the kernels natively compute the same as the sequential version. Devices whose
+//! drivers compile them, as CUDA's and OpenCL's, are *tried* first, on the picture's upper rows: a
+//! device whose trial fails, or differs in any bit, is left out, and the report says why.
 //!
-//! Then each device is *measured*, alone, on the same rows: it gets tiles in proportion to its speed.
+//! Then each device is *measured*, alone, on the same rows: it gets tiles in proportion to its
+//! speed.
 
 use super::Progress;
 use super::image::{Image, Size};
@@ -110,7 +112,8 @@ impl Cast {
     }
 }
 
-/// Says something of the device of this number behind names that are not the only ones of their kind.
+/// Says something of the device of this number behind names that are not the only ones of their
+/// kind.
 fn tell_apart(names: &mut [String], what: impl Fn(usize) -> String) {
     let before = names.to_vec();
     for (index, name) in names.iter_mut().enumerate() {
@@ -159,7 +162,8 @@ impl Trial {
     }
 }
 
-/// Tries devices, all at the same time; gives those that compute the same as the sequential version.
+/// Tries devices, all at the same time; gives those that compute the same as the sequential
+/// version.
 fn tried(
     devices: Vec<Device>,
     source: &Image,
@@ -211,7 +215,8 @@ fn tried(
     (good, left_out)
 }
 
-/// The time that each device takes for the rows on which devices are tried, alone, once its kernels are made.
+/// The time that each device takes for the rows on which devices are tried, alone, once its kernels
+/// are made.
 fn measured(
     devices: Vec<Device>,
     source: &Image,

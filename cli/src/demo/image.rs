@@ -1,8 +1,9 @@
 //! Pictures in memory and on disk.
 //!
-//! An [`Image`] enters the pipeline and leaves it: opaque pixels, row after row with no padding, each packed in one
-//! `u32` (red in the lowest byte, then green, blue and an alpha of 255). The packing is arithmetic, not a
-//! reinterpretation of bytes, so it is the same on machines of either byte order.
+//! An [`Image`] enters the pipeline and leaves it: opaque pixels, row after row with no padding,
+//! each packed in one `u32` (red in the lowest byte, then green, blue and an alpha of 255). The
+//! packing is arithmetic, not a reinterpretation of bytes, so it is the same on machines of either
+//! byte order.
 //!
 //! Reading takes any PNG: grey, grey with alpha, RGB, RGBA and palette, 1 to 16 bits deep,
 //! interlaced or not. In this order:

@@ -1,14 +1,16 @@
 //! The pipeline's stages as kernels.
 //!
-//! The result of a pixel does not depend on how the image is cut, or on the device. Each pixel is computed by one
-//! fixed sequence of `f32` additions, multiplications, divisions and square roots, which IEEE 754 rounds the same way
-//! everywhere; no other function of the maths library is called on pixels. Sums over a neighbourhood go from top to
-//! bottom and from left to right, and sums over the whole image are of integers. So the tiled result equals that of
+//! The result of a pixel does not depend on how the image is cut, or on the device. Each pixel is
+//! computed by one fixed sequence of `f32` additions, multiplications, divisions and square roots,
+//! which IEEE 754 rounds the same way everywhere; no other function of the maths library is called
+//! on pixels. Sums over a neighbourhood go from top to bottom and from left to right, and sums over
+//! the whole image are of integers. So the tiled result equals that of
 //! [`sequential`](super::sequential) bit for bit, whichever devices computed it.
 //!
-//! A stage's inputs are bands of planes, rows of them as they lie in memory, and [`Band`] says which. Its output is a view of
-//! the tile's rows, where the colours of a row are rows of their own. The loops over a row work on slices, or on arrays of
-//! [`LANES`] pixels, which the compiler turns into vector instructions.
+//! A stage's inputs are bands of planes, rows of them as they lie in memory, and [`Band`] says
+//! which. Its output is a view of the tile's rows, where the colours of a row are rows of their
+//! own. The loops over a row work on slices, or on arrays of [`LANES`] pixels, which the compiler
+//! turns into vector instructions.
 
 #![allow(
     clippy::manual_memcpy,
@@ -54,8 +56,8 @@ pub(crate) struct Band {
 
 #[device]
 impl Band {
-    /// The index at which one channel begins of the row that is `offset - radius` below the tile's row `y`, or of the
-    /// outermost row there is.
+    /// The index at which one channel begins of the row that is `offset - radius` below the tile's
+    /// row `y`, or of the outermost row there is.
     fn start(self, y: usize, offset: usize, radius: usize, channel: usize) -> usize {
         let row = (self.before as usize + y + offset).saturating_sub(radius);
         let row = row.min(self.last as usize);
@@ -326,7 +328,8 @@ pub(crate) fn along_rows<const N: usize, const BRIGHT: bool>(
         }
         for offset in 0..N {
             let weight = weights[offset];
-            // The pixels whose neighbour at this offset is one of the row's; beside them it is the outermost.
+            // The pixels whose neighbour at this offset is one of the row's; beside them it is the
+            // outermost.
             let shift = at[1] + offset;
             let low = (N / 2).saturating_sub(shift).min(count);
             let high = (line.len() + N / 2).saturating_sub(shift).min(count);
@@ -447,8 +450,8 @@ pub(crate) struct Composition {
     pub(crate) corner: f32,
 }
 
-/// Puts the parts together and packs the pixels; `top` is the image's row that is the tile's first. The bands of colours
-/// are of the same plane's shape.
+/// Puts the parts together and packs the pixels; `top` is the image's row that is the tile's first.
+/// The bands of colours are of the same plane's shape.
 #[kernel]
 pub(crate) fn compose(
     _acc: &impl Accelerator<2>,

@@ -1,10 +1,11 @@
 //! `quipu demo`: a real job on every device there is.
 //!
-//! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by thirteen dependent
-//! stages. The image is cut into tiles, the stages on the tiles are commands of one task graph, and the devices take
-//! them: all of this machine's (the processor's cores, the serial device, and the devices of CUDA and OpenCL, if
-//! any), two simulated accelerators with memory of their own, and two nodes. The demo starts these on this machine
-//! and uses them over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
+//! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by
+//! thirteen dependent stages. The image is cut into tiles, the stages on the tiles are commands of
+//! one task graph, and the devices take them: all of this machine's (the processor's cores, the
+//! serial device, and the devices of CUDA and OpenCL, if any), two simulated accelerators with
+//! memory of their own, and two nodes. The demo starts these on this machine and uses them over TLS
+//! as it would others. The result is compared, bit for bit, with that of a straightforward
 //! sequential program, and written beside a picture of each device's work over time.
 //!
 //! In the order in which the data takes:

@@ -1,7 +1,8 @@
-//! Two nodes of the demo's own, on this machine: with keys, over TLS, and on Linux with a process for the session, like any.
+//! Two nodes of the demo's own, on this machine: with keys, over TLS, and on Linux with a process
+//! for the session, like any.
 //!
-//! They have the pipeline's kernels natively, so nothing is compiled. Their keys are in a folder of their own, which goes when
-//! they do, or when the process is interrupted.
+//! They have the pipeline's kernels natively, so nothing is compiled. Their keys are in a folder of
+//! their own, which goes when they do, or when the process is interrupted.
 
 use super::kernels::served;
 use quipu::drivers::remote::paired;
@@ -19,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Their names.
 const NAMES: [&str; 2] = ["node-1", "node-2"];
 
-/// Nodes that serve, and a connection to each: used together, so bytes that one has and the other needs go there
-/// straight.
+/// Nodes that serve, and a connection to each: used together, so bytes that one has and the other
+/// needs go there straight.
 pub(crate) struct Nodes {
     driver: Arc<RemoteDriver>,
     _serving: Vec<Serving>,
@@ -60,7 +61,8 @@ fn remove_keys() {
     }
 }
 
-/// The devices that a node offers: a part of this machine's cores, for there are others that work at the same time.
+/// The devices that a node offers: a part of this machine's cores, for there are others that work
+/// at the same time.
 fn cores() -> quipu::Result<Vec<Device>> {
     let all = std::thread::available_parallelism().map_or(1, NonZero::get);
     let some = NonZero::new(all / 4).unwrap_or(NonZero::<usize>::MIN);
@@ -76,7 +78,8 @@ fn server() -> Server {
         .session_arguments(["demo", "--session"])
 }
 
-/// Serves one session of one of them, in the process that it has started for that. Returns only if it cannot.
+/// Serves one session of one of them, in the process that it has started for that. Returns only if
+/// it cannot.
 pub(crate) fn serve_session() -> quipu::Result<()> {
     server().start().map(drop)
 }

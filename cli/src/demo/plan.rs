@@ -24,8 +24,8 @@
 //! Invariants, which the tests hold on to:
 //!
 //! * every element of every plane but the source is written by exactly one (stage, tile);
-//! * the planes that a stage reads are written by stages before it in [`Stage::ALL`], so enqueuing stage after stage
-//!   in that order is correct on an in-order queue;
+//! * the planes that a stage reads are written by stages before it in [`Stage::ALL`], so enqueuing
+//!   stage after stage in that order is correct on an in-order queue;
 //! * a stage never reads the plane it writes.
 
 use std::ops::Range;
@@ -41,7 +41,8 @@ pub(crate) const GLOW_RADIUS: usize = 24;
 /// Entries of a histogram and of the tone curve.
 pub(crate) const BINS: usize = 256;
 
-/// The fewest rows of a tile when their number is left to the plan, unless devices would go without.
+/// The fewest rows of a tile when their number is left to the plan, unless devices would go
+/// without.
 const DEFAULT_TILE_ROWS: usize = 64;
 /// The fewest rows of a tile even then: halos would be most of the moved bytes.
 const FEWEST_TILE_ROWS: usize = 8;
@@ -175,7 +176,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Tiles of `tile_rows` rows, or of as many as make a reasonable number of tiles for so many devices.
+    /// Tiles of `tile_rows` rows, or of as many as make a reasonable number of tiles for so many
+    /// devices.
     pub(crate) fn new(size: Size, tile_rows: Option<usize>, devices: usize) -> Self {
         let height = size.height();
         let tile_rows = tile_rows
@@ -357,8 +359,8 @@ impl Stage {
         }
     }
 
-    /// True if a tile's rows may be divided further, and each part run as a tile of its own with the same index: so
-    /// for all stages whose rows of output are rows of the image.
+    /// True if a tile's rows may be divided further, and each part run as a tile of its own with
+    /// the same index: so for all stages whose rows of output are rows of the image.
     #[cfg(test)]
     pub(crate) fn is_divisible(self) -> bool {
         !matches!(self, Self::Histogram | Self::Curve)
@@ -434,12 +436,13 @@ impl Stage {
     }
 }
 
-/// Of so many tiles, neighbours together, which each device has: as many as its weight says, compared with the others', but
-/// at least one as long as there are any.
+/// Of so many tiles, neighbours together, which each device has: as many as its weight says,
+/// compared with the others', but at least one as long as there are any.
 pub(crate) fn divide(tiles: usize, weights: &[usize]) -> Vec<Range<usize>> {
     let mut counts = vec![0_usize; weights.len()];
     for _ in 0..tiles {
-        // Each in turn goes to the device that has the fewest for its weight (Sainte-Laguë's method).
+        // Each in turn goes to the device that has the fewest for its weight (Sainte-Laguë's
+        // method).
         let most_due = (0..weights.len()).max_by(|one, other| {
             let due = |device: usize| match counts[device] {
                 0 => f64::INFINITY,

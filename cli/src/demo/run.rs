@@ -2,8 +2,9 @@
 //!
 //! 1. The devices (`cast`).
 //! 2. A buffer per plane, and an in-order queue per device.
-//! 3. Each stage on each tile is one launch on the queue of the device that has the tile. It reads and writes slices
-//!    of the planes; these alone order the commands, and all that moves bytes between the memories.
+//! 3. Each stage on each tile is one launch on the queue of the device that has the tile. It reads
+//!    and writes slices of the planes; these alone order the commands, and all that moves bytes
+//!    between the memories.
 //! 4. The result is read, compared with the sequential version, and written, with the picture of
 //!    the timeline, which is drawn from the trace of the run.
 
@@ -69,7 +70,8 @@ pub(crate) enum DemoError {
 pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Report, DemoError> {
     progress.begin("preparing the picture", 0);
     let source = options.source()?;
-    // Before there are nodes: an interrupt, which removes the files of both, may come as soon as those are there.
+    // Before there are nodes: an interrupt, which removes the files of both, may come as soon as
+    // those are there.
     let recording = Recording::start()?;
     let cast = Cast::find(&source, !options.no_nodes, &**progress)?;
     let geometry = options.geometry(source.size(), cast.devices.len());

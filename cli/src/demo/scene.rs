@@ -353,7 +353,8 @@ impl Range {
     /// Its colour at a depth below its outline.
     fn surface(&self, u: f32, v: f32, depth: f32) -> Colour {
         const HAZE: Colour = [0.20, 0.125, 0.160];
-        // Relief: gullies run down from the crest; slopes that face the moon, on the right, are lit.
+        // Relief: gullies run down from the crest; slopes that face the moon, on the right, are
+        // lit.
         let fine = 5.5 * self.frequency;
         let bend = 0.55 * (fractal(u * fine * 0.5, v * fine * 0.5, 3, self.salt + 2) - 0.5);
         let field = |along: f32| {

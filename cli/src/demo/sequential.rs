@@ -1,5 +1,5 @@
-//! The same pipeline the straightforward way: whole images, a pixel at a time, one stage after the other on one
-//! thread. The result of the tiled pipeline is checked against it.
+//! The same pipeline the straightforward way: whole images, a pixel at a time, one stage after the
+//! other on one thread. The result of the tiled pipeline is checked against it.
 //!
 //! It shares the settings with the tiled stages and the images, and nothing else: no tiles, no
 //! pitch, no halo, no blocks of pixels. Each formula is written down a second time, with its terms
@@ -18,8 +18,8 @@ pub(crate) struct Picture<T> {
     pub(crate) pixels: Vec<T>,
 }
 
-/// The planes that the steps make on the way, for tests that compare every bit of it: a difference in the last bit of
-/// a float hardly ever shows in the 8-bit result.
+/// The planes that the steps make on the way, for tests that compare every bit of it: a difference
+/// in the last bit of a float hardly ever shows in the 8-bit result.
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at every step"))]
 pub(crate) struct Steps {
     /// Denoised colours in linear light.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// The most rows: the names after them take next to no time.
 const ROWS: usize = 30;
 
-/// A row for each device, kind and name of commands: their number, their time and the bytes that they moved, those
-/// that took longest first. Ends in a line break.
+/// A row for each device, kind and name of commands: their number, their time and the bytes that
+/// they moved, those that took longest first. Ends in a line break.
 ///
 /// ```text
 /// device  command   name      count     time      each   share  bytes

@@ -1,9 +1,10 @@
 //! The page: a template, its style and its scripts, and the trace as data.
 //!
-//! The data are columns rather than a list of objects, with times as differences. That makes the page small and quick
-//! to load. They are in a script element of a type that is not run, through [`escape::json_in_script`]; the page's
-//! scripts put text on the page only as text nodes. A content security policy in the page forbids it to load anything
-//! from anywhere. The scripts are tested in `tests/page/`.
+//! The data are columns rather than a list of objects, with times as differences. That makes the
+//! page small and quick to load. They are in a script element of a type that is not run, through
+//! [`escape::json_in_script`]; the page's scripts put text on the page only as text nodes. A
+//! content security policy in the page forbids it to load anything from anywhere. The scripts are
+//! tested in `tests/page/`.
 
 use super::palette::{self, COLOURS};
 use super::summary::headline;
@@ -53,7 +54,8 @@ pub fn page(trace: &Trace, options: &Options) -> String {
     let data = serde_json::to_string(&Data::of(trace)).expect("plain numbers and strings are JSON");
     let title = escape::markup(&options.title);
     let scripts = SCRIPTS.concat();
-    // The filled-in text may contain anything, a placeholder's name too: the template is cut once, from left to right.
+    // The filled-in text may contain anything, a placeholder's name too: the template is cut once,
+    // from left to right.
     let mut out =
         String::with_capacity(TEMPLATE.len() + STYLE.len() + scripts.len() + data.len() * 9 / 8);
     let mut rest = TEMPLATE;

@@ -14,7 +14,8 @@ const fn colour(kind: &'static str, light: &'static str, dark: &'static str) -> 
     Colour { kind, light, dark }
 }
 
-/// In the order of the legend. Computing is blue, moving is green, and the core's own migrations are orange.
+/// In the order of the legend. Computing is blue, moving is green, and the core's own migrations
+/// are orange.
 pub(super) const COLOURS: [Colour; 12] = [
     colour("launch", "#3b76b8", "#5b9bdc"),
     colour("host task", "#7a5fb0", "#a68ae0"),

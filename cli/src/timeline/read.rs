@@ -1,8 +1,8 @@
 //! From the file's events to a [`Trace`], one event at a time.
 //!
-//! The parser is serde_json's over a buffered reader; a [`Builder`] is handed through it and takes each event as it
-//! is parsed. So the events that the builder has when the input ends early are the trace as far as it goes. A fault
-//! *in* an event is reported at that event's place in the file.
+//! The parser is serde_json's over a buffered reader; a [`Builder`] is handed through it and takes
+//! each event as it is parsed. So the events that the builder has when the input ends early are the
+//! trace as far as it goes. A fault *in* an event is reported at that event's place in the file.
 
 use super::error::TimelineError;
 use super::trace::{Clock, Command, Detour, Device, Lane, Queue, Trace};
@@ -15,13 +15,14 @@ use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 impl Trace {
-    /// Reads a trace file. One that ends early, as a program that dies leaves it, is read as far as its last complete
-    /// event and marked [`Trace::truncated`]. Slices of other programs are counted and left out.
+    /// Reads a trace file. One that ends early, as a program that dies leaves it, is read as far as
+    /// its last complete event and marked [`Trace::truncated`]. Slices of other programs are
+    /// counted and left out.
     ///
     /// # Errors
     ///
-    /// [`TimelineError::Empty`] without a first byte, [`TimelineError::Malformed`] with the place where the file is
-    /// no trace, [`TimelineError::Read`] when the input fails.
+    /// [`TimelineError::Empty`] without a first byte, [`TimelineError::Malformed`] with the place
+    /// where the file is no trace, [`TimelineError::Read`] when the input fails.
     pub fn read(input: impl Read) -> Result<Trace, TimelineError> {
         let mut builder = Builder::default();
         let mut parser =
@@ -242,7 +243,8 @@ impl Builder {
             id,
             name: name.unwrap_or(format!("lane {id}")),
         };
-        // Programs name all devices, lanes and queues that they have. Those on which nothing ran are left out.
+        // Programs name all devices, lanes and queues that they have. Those on which nothing ran
+        // are left out.
         let commands = trace.commands.iter();
         let used: HashSet<_> = commands.map(|it| (it.device, it.lane)).collect();
         let queues: HashSet<_> = trace.commands.iter().map(|it| it.queue).collect();

@@ -1,7 +1,7 @@
 //! A still picture of the lanes, for a report or the demo's end.
 //!
-//! One row per lane, no interaction. Its size depends on its width and the number of lanes, never on the number of
-//! commands: neighbours of one colour that share a pixel become one rectangle.
+//! One row per lane, no interaction. Its size depends on its width and the number of lanes, never
+//! on the number of commands: neighbours of one colour that share a pixel become one rectangle.
 
 use super::palette::{self, COLOURS};
 use super::summary::headline;
@@ -31,8 +31,9 @@ pub struct Look<'a> {
     pub width: u32,
     /// Its title, if it is not to be the trace's numbers.
     pub title: Option<&'a str>,
-    /// Names of commands with a colour of their own, as in CSS. A command has such a name if its own is the same, or goes on
-    /// with a space. All other commands have the colours of their kinds.
+    /// Names of commands with a colour of their own, as in CSS. A command has such a name if its
+    /// own is the same, or goes on with a space. All other commands have the colours of their
+    /// kinds.
     pub names: &'a [(&'a str, &'a str)],
 }
 
@@ -63,8 +64,8 @@ fn is_migration(colour: usize) -> bool {
     COLOURS.get(colour).is_some_and(|of| of.kind == "migrate")
 }
 
-/// Draws a trace as an SVG picture. It suits light and dark surroundings. A rectangle tells its command's name and time when
-/// it is pointed at.
+/// Draws a trace as an SVG picture. It suits light and dark surroundings. A rectangle tells its
+/// command's name and time when it is pointed at.
 #[must_use]
 pub fn render_svg(trace: &Trace, look: &Look<'_>) -> String {
     let width = look.width.max(LEAST_WIDTH);
@@ -183,7 +184,8 @@ fn draw_lane(out: &mut String, commands: &[&Command], look: &Look<'_>, scale: &S
             command,
         };
         open = match open {
-            // Thinner than a pixel, and close to the box before: the one that matters most gives the colour.
+            // Thinner than a pixel, and close to the box before: the one that matters most gives
+            // the colour.
             Some(last)
                 if until - from < 1.5
                     && from - last.until < 1.0

@@ -14,10 +14,11 @@ pub struct Totals {
     pub commands: u64,
     /// The number of them that failed.
     pub failed: u64,
-    /// The time its lanes were busy, added up over the lanes. A lane that ran one command inside another was busy
-    /// once.
+    /// The time its lanes were busy, added up over the lanes. A lane that ran one command inside
+    /// another was busy once.
     pub busy_ns: u64,
-    /// `busy_ns` as a share of its maximum: the trace's span on every lane. 0 in a trace without time.
+    /// `busy_ns` as a share of its maximum: the trace's span on every lane. 0 in a trace without
+    /// time.
     pub utilisation: f64,
     /// The bytes that copies, reads, writes, maps and migrations moved.
     pub bytes_moved: u64,

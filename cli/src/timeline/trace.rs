@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 /// The commands of a program, and their context.
 ///
-/// Devices, their lanes and the queues are in the order of their ids. They are those that a command mentions.
-/// Commands are in the order in which they started.
+/// Devices, their lanes and the queues are in the order of their ids. They are those that a command
+/// mentions. Commands are in the order in which they started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The devices.
@@ -37,7 +37,8 @@ pub struct Device {
     pub idle_lanes: usize,
 }
 
-/// The clock of another machine, by which the times of its devices were told before they were told in this trace's.
+/// The clock of another machine, by which the times of its devices were told before they were told
+/// in this trace's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The machine's name.
@@ -54,7 +55,8 @@ pub struct Clock {
     pub drift_error_ppb: u64,
 }
 
-/// The bytes that went from one machine to another by way of the program, since they could not go straight.
+/// The bytes that went from one machine to another by way of the program, since they could not go
+/// straight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
     /// The name of the machine that has sent them.

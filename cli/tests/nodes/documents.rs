@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Every option that the page on running nodes, and the unit, give a command is one of that command.
+/// Every option that the page on running nodes, and the unit, give a command is one of that
+/// command.
 #[test]
 fn what_is_said_about_running_nodes_can_be_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +65,8 @@ fn blocks(language: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// What a program that a text is given to says of it, nothing if all is well; none if there is no such program, which is said.
+/// What a program that a text is given to says of it, nothing if all is well; none if there is no
+/// such program, which is said.
 fn complaints(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let started = Command::new(program)
         .args(arguments)
@@ -125,7 +127,8 @@ fn systemd_understands_the_unit() {
     assert_eq!(said, None);
 }
 
-/// Whenever a volume with `fsGroup` is mounted, Kubernetes gives its group rights to all that is there.
+/// Whenever a volume with `fsGroup` is mounted, Kubernetes gives its group rights to all that is
+/// there.
 #[cfg(unix)]
 #[test]
 fn a_pods_node_has_its_key_again_when_its_volume_was_mounted_again() {

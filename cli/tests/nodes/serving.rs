@@ -23,8 +23,8 @@ fn fetch(address: &str, method: &str, path: &str) -> String {
     answer
 }
 
-/// The number of ports that a process listens at, of TCP and UDP. Each counts once: the system shows a socket twice where others come and go
-/// while it is asked.
+/// The number of ports that a process listens at, of TCP and UDP. Each counts once: the system
+/// shows a socket twice where others come and go while it is asked.
 #[cfg(target_os = "linux")]
 fn ports(process: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();

@@ -16,7 +16,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// A session of the client's that has run commands of two queues, one of which waits for what never comes.
+/// A session of the client's that has run commands of two queues, one of which waits for what never
+/// comes.
 fn busy_session(home: &Path, address: &str) -> Connection {
     let folder = Folder::open(home.to_owned()).unwrap();
     let node = Nodes::of(&folder).list().unwrap().remove(0);
@@ -103,19 +104,22 @@ fn what_there_is_to_do_on_devices_and_in_queues_is_shown() {
             let cells = cells.filter(|cell| !cell.is_empty());
             Some(cells.map(str::to_owned).collect::<Vec<_>>())
         };
-        // The session's process may be late to answer its node, which waits for no more than a moment.
+        // The session's process may be late to answer its node, which waits for no more than a
+        // moment.
         let Some(link) = row("own session 1, commands").filter(|link| link[3] != "-") else {
             continue;
         };
-        // Running, waiting, commands in a second, how much of it there was something to do, buffers.
+        // Running, waiting, commands in a second, how much of it there was something to do,
+        // buffers.
         let [device, first, second] = [", by cpu", "session 1, queue 7", "session 1, queue 9"]
             .map(|of| row(of).unwrap_or_else(|| panic!("no {of}: {top}")));
         assert_eq!(device[1..6], ["0", "1", "0", "0 %", "1.00 MiB"]);
         assert_eq!(first[1..], ["0", "0", "0"]);
         assert_eq!(second[1..], ["0", "1", "0"]);
         assert_eq!(link[1], "connected");
-        // Nothing goes over it while it is looked at, but for the word now and then that the node is there: sent and received, each
-        // with what was compressed of it; and how often it was lost.
+        // Nothing goes over it while it is looked at, but for the word now and then that the node
+        // is there: sent and received, each with what was compressed of it; and how often it was
+        // lost.
         if link[3..] == ["0 B", "-", "0 B", "-", "0"] {
             break;
         }
@@ -123,7 +127,8 @@ fn what_there_is_to_do_on_devices_and_in_queues_is_shown() {
     drop(session);
 }
 
-/// The limit of memory is one of buffers, too, wherever they are: devices may have memory of their own.
+/// The limit of memory is one of buffers, too, wherever they are: devices may have memory of their
+/// own.
 #[test]
 fn what_a_client_may_have_is_said_as_it_comes() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +171,8 @@ fn what_a_client_may_have_is_said_as_it_comes() {
     assert!(error.contains("`quipu serve --sessions`"), "{error}");
 }
 
-/// Sources that an operator names, of a file of theirs too, are devices of each session, whose process may read that file.
+/// Sources that an operator names, of a file of theirs too, are devices of each session, whose
+/// process may read that file.
 #[test]
 fn a_nodes_sources_are_its_clients_devices() {
     let folder = tempfile::tempdir().unwrap();

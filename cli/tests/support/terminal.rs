@@ -50,7 +50,8 @@ impl Terminal {
         tcsetwinsize(&device, size).unwrap();
         let [input, output, errors] = [(); 3].map(|()| device.try_clone().unwrap());
         command.stdin(input).stdout(output).stderr(errors);
-        // It is the one that Ctrl-C is for, and heeds it, also where whoever runs the tests does not, as what a shell leaves behind.
+        // It is the one that Ctrl-C is for, and heeds it, also where whoever runs the tests does
+        // not, as what a shell leaves behind.
         let input = std::io::stdin();
         let take_terminal = move || {
             // SAFETY: the system's own handler.
@@ -79,7 +80,8 @@ impl Terminal {
         }
     }
 
-    /// Reads what has been written, or waits for it. False if the command has ended, and all of it has been read.
+    /// Reads what has been written, or waits for it. False if the command has ended, and all of it
+    /// has been read.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         // It is an error where nobody has the other end any more.

@@ -1,19 +1,24 @@
-//! Biased locking. A thread that is the only one to take a lock becomes the lock's owner. The owner takes the lock without a
-//! locked instruction.
+//! Biased locking. A thread that is the only one to take a lock becomes the lock's owner. The owner
+//! takes the lock without a locked instruction.
 //!
-//! 1. The first thread that comes becomes the owner. It raises a flag as it enters, checks that it is still the owner, and
-//!    lowers the flag as it leaves. All of these are plain loads and stores.
-//! 2. The first other thread revokes the ownership, for the rest of the object's life. It announces the revocation, has the
-//!    owner pass a fence ([`heavy_fence`]), and waits until the flag is down.
-//! 3. From then on the object is [shared]: every thread takes it by the object's own lock, with a locked instruction.
+//! 1. The first thread that comes becomes the owner. It raises a flag as it enters, checks that it
+//!    is still the owner, and lowers the flag as it leaves. All of these are plain loads and
+//!    stores.
+//! 2. The first other thread revokes the ownership, for the rest of the object's life. It announces
+//!    the revocation, has the owner pass a fence ([`heavy_fence`]), and waits until the flag is
+//!    down.
+//! 3. From then on the object is [shared]: every thread takes it by the object's own lock, with a
+//!    locked instruction.
 //!
-//! A thread that walks through all objects revokes the ownership of all others, as the core does from time to time.
+//! A thread that walks through all objects revokes the ownership of all others, as the core does
+//! from time to time.
 //!
-//! The owner raises its flag before it checks. The revoking thread reads the flag after the fence. So either the owner sees
-//! the revocation and lowers its flag again, or the revoking thread sees the flag and waits.
+//! The owner raises its flag before it checks. The revoking thread reads the flag after the fence.
+//! So either the owner sees the revocation and lowers its flag again, or the revoking thread sees
+//! the flag and waits.
 //!
-//! After Dice, Moir and Scherer, "Quickly reacquirable locks" (2003). Here the revoking thread has the fence in place of the
-//! owner, as with Linux's `membarrier(2)`.
+//! After Dice, Moir and Scherer, "Quickly reacquirable locks" (2003). Here the revoking thread has
+//! the fence in place of the owner, as with Linux's `membarrier(2)`.
 //!
 //! [shared]: Bias::enter
 
@@ -34,8 +39,9 @@ const REVOKING: usize = 2;
 /// The numbers of owners that there were, and of those that were revoked.
 static OWNED: Count = Count::new(0);
 static REVOKED: Count = Count::new(0);
-/// So many ownerships may be revoked in any case. Beyond that, no thread becomes an owner while more than half of all
-/// ownerships were revoked: each revocation costs a heavy fence, and such a process passes its queues and buffers around.
+/// So many ownerships may be revoked in any case. Beyond that, no thread becomes an owner while
+/// more than half of all ownerships were revoked: each revocation costs a heavy fence, and such a
+/// process passes its queues and buffers around.
 const FEW: u64 = 1000;
 
 /// The bias of a lock. See the module.
@@ -62,8 +68,9 @@ impl Bias {
         }
     }
 
-    /// Enters, if this thread is the owner; it leaves by [`exit`](Bias::exit). Otherwise there is no owner any more, and
-    /// none comes back before a [`reset`](Bias::reset): the result of work under the ownership is visible.
+    /// Enters, if this thread is the owner; it leaves by [`exit`](Bias::exit). Otherwise there is
+    /// no owner any more, and none comes back before a [`reset`](Bias::reset): the result of work
+    /// under the ownership is visible.
     ///
     /// # Panics
     /// If it is inside already, where any other lock would wait for itself.
@@ -233,7 +240,8 @@ mod tests {
         });
     }
 
-    /// The next thread may have the memory of its own where the last one had it. It is another thread all the same.
+    /// The next thread may have the memory of its own where the last one had it. It is another
+    /// thread all the same.
     #[test]
     fn a_thread_that_comes_after_the_owner_is_not_taken_for_it() {
         let count = Counted::new();

@@ -10,8 +10,8 @@ pub fn now_ns() -> u64 {
     Reading::now().since(*start).max(1)
 }
 
-/// Used in place of [`Instant`](std::time::Instant), whose differences cost as much again as a reading. A command on a
-/// device needs several readings.
+/// Used in place of [`Instant`](std::time::Instant), whose differences cost as much again as a
+/// reading. A command on a device needs several readings.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy)]
 struct Reading(u64);

@@ -155,8 +155,8 @@ pub enum ErrorKind {
         /// The reason.
         reason: String,
     },
-    /// The content of a buffer was in the memory of a device that is gone, and nowhere else. Written again as a whole,
-    /// the buffer can be used again.
+    /// The content of a buffer was in the memory of a device that is gone, and nowhere else.
+    /// Written again as a whole, the buffer can be used again.
     #[error(
         "the only copy of what '{buffer}' held is lost; write it as a whole to use it again: {cause}"
     )]
@@ -305,8 +305,9 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it,
-/// possibly in the middle of a command's end: a panic of its destructor is contained.
+/// The error that a closure of the user's returned, as it was. The thread that drops the last
+/// [`Error`] with it drops it, possibly in the middle of a command's end: a panic of its destructor
+/// is contained.
 pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
 /// An error of any type that can be shown to people.
@@ -357,8 +358,8 @@ impl Error {
         &self.0.kind
     }
 
-    /// The failure that started it: the cause of a dependency failure, that the device is lost which had a buffer's only
-    /// copy, or the error itself.
+    /// The failure that started it: the cause of a dependency failure, that the device is lost
+    /// which had a buffer's only copy, or the error itself.
     #[must_use]
     pub fn first_cause(&self) -> &Error {
         match self.kind() {
@@ -369,8 +370,8 @@ impl Error {
         }
     }
 
-    /// The error that a closure of the user's returned, if it is the [first cause](Error::first_cause) of this one and of this
-    /// type.
+    /// The error that a closure of the user's returned, if it is the [first
+    /// cause](Error::first_cause) of this one and of this type.
     #[must_use]
     pub fn returned<E: 'static>(&self) -> Option<&E> {
         match self.first_cause().kind() {
@@ -391,7 +392,8 @@ impl Error {
         }
     }
 
-    /// The error of work that was not done, because it was cancelled before it started. `what` names the work.
+    /// The error of work that was not done, because it was cancelled before it started. `what`
+    /// names the work.
     #[must_use]
     pub fn cancelled(what: impl Into<String>) -> Self {
         ErrorKind::Cancelled { what: what.into() }.into()
@@ -403,8 +405,9 @@ impl Error {
         matches!(self.kind(), ErrorKind::Cancelled { .. })
     }
 
-    /// The same error with the buffer that it names as another argument of the call, if it names one. `place` is given
-    /// which of the buffers that the call uses it is, and says which of the arguments.
+    /// The same error with the buffer that it names as another argument of the call, if it names
+    /// one. `place` is given which of the buffers that the call uses it is, and says which of the
+    /// arguments.
     #[must_use]
     pub fn with_argument(mut self, place: impl FnOnce(usize) -> Option<usize>) -> Self {
         let name = match Arc::get_mut(&mut self.0).map(|failure| &mut failure.kind) {
@@ -422,9 +425,9 @@ impl Error {
         self
     }
 
-    /// A command ends with it, whose events nobody has any more if it is `unobserved`. If it is of a kernel, it is to be
-    /// told once that is over, if this is true, or, if no event is asked until then, as it is dropped. (A panic has
-    /// been told already.)
+    /// A command ends with it, whose events nobody has any more if it is `unobserved`. If it is of
+    /// a kernel, it is to be told once that is over, if this is true, or, if no event is asked
+    /// until then, as it is dropped. (A panic has been told already.)
     #[doc(hidden)]
     #[must_use]
     pub fn ends_command(&self, unobserved: bool) -> bool {
@@ -490,8 +493,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The message, as [`Display`](fmt::Display) has it: it is what a program prints whose `main` returns an error. `{:#?}` shows the
-/// [`ErrorKind`] with its fields.
+/// The message, as [`Display`](fmt::Display) has it: it is what a program prints whose `main`
+/// returns an error. `{:#?}` shows the [`ErrorKind`] with its fields.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {

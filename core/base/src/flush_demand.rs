@@ -1,7 +1,8 @@
-//! Flush demands: each stands for a future or a callback for which later enqueues are flushed. They are counted by context.
+//! Flush demands: each stands for a future or a callback for which later enqueues are flushed. They
+//! are counted by context.
 //!
-//! A future cannot flush again and again as a thread that waits does, so an enqueue does it in its place: see the core's
-//! `queue::flush`.
+//! A future cannot flush again and again as a thread that waits does, so an enqueue does it in its
+//! place: see the core's `queue::flush`.
 
 use crate::process;
 use crate::sync::lock;
@@ -23,7 +24,8 @@ fn by_context() -> MutexGuard<'static, BTreeMap<Option<u32>, usize>> {
     lock(&BY_CONTEXT)
 }
 
-/// The flush demand of a future or a callback for an event. Dropped when that is told, or wants nothing any more.
+/// The flush demand of a future or a callback for an event. Dropped when that is told, or wants
+/// nothing any more.
 #[derive(Debug)]
 pub struct FlushDemand(Whose);
 
@@ -36,8 +38,8 @@ enum Whose {
 }
 
 impl FlushDemand {
-    /// The demand of an observer that is about to be registered, for an event of this context or of the host. Its owner flushes
-    /// after that.
+    /// The demand of an observer that is about to be registered, for an event of this context or of
+    /// the host. Its owner flushes after that.
     #[must_use]
     pub fn new(context: Option<u32>) -> Self {
         if process::is_forked() {
@@ -99,7 +101,8 @@ pub fn are_there_any() -> bool {
     DEMANDS.load(Ordering::Relaxed) > 0
 }
 
-/// The contexts with demands; none if there are demands for the host's events, or for events that were not noted.
+/// The contexts with demands; none if there are demands for the host's events, or for events that
+/// were not noted.
 #[must_use]
 pub fn contexts() -> Option<SmallVec<[u32; 4]>> {
     if EARLY_DEMANDS.load(Ordering::Relaxed) > 0 {

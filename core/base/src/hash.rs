@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-/// The 128-bit FNV-1a hash (Fowler, Noll, Vo) of bytes, but on words in place of bytes, and mixed at the end.
+/// The 128-bit FNV-1a hash (Fowler, Noll, Vo) of bytes, but on words in place of bytes, and mixed
+/// at the end.
 ///
 /// It is the same in each process and on each machine.
 #[must_use]
@@ -19,7 +20,8 @@ pub fn of_bytes(bytes: &[u8]) -> u128 {
     mixed ^ mixed >> 64
 }
 
-/// For tables by numbers that nobody can choose, such as event ids: one multiplication for each number.
+/// For tables by numbers that nobody can choose, such as event ids: one multiplication for each
+/// number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHash;
 
@@ -55,7 +57,8 @@ impl Hasher for Multiplied {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing (Knuth, volume 3, 6.4); a table takes the upper bits and the lower ones, so both are mixed.
+        // Fibonacci hashing (Knuth, volume 3, 6.4); a table takes the upper bits and the lower
+        // ones, so both are mixed.
         let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }

@@ -1,8 +1,8 @@
 //! The ground floors of Quipu's scheduler: the parts of its commands, queues and memory.
 //!
-//! Nothing here knows what a command is. The crate `quipu-scheduler` stands on this one and re-exports the items that its
-//! users need: use that crate. `scripts/floors` has the table of floors, and checks that no file imports one of a higher
-//! floor.
+//! Nothing here knows what a command is. The crate `quipu-scheduler` stands on this one and
+//! re-exports the items that its users need: use that crate. `scripts/floors` has the table of
+//! floors, and checks that no file imports one of a higher floor.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,6 +1,7 @@
 //! The thresholds of the core, in one place: numbers beyond which it takes another path.
 //!
-//! With `--cfg quipu_small_limits` they are so small that short tests pass all of them: see `scripts/test storm`.
+//! With `--cfg quipu_small_limits` they are so small that short tests pass all of them: see
+//! `scripts/test storm`.
 
 const fn usually(usual: usize, small: usize) -> usize {
     if cfg!(quipu_small_limits) {
@@ -16,7 +17,8 @@ pub const MAX_READERS: usize = usually(64, 4);
 /// Segments of a tracker beyond which neighbours that no longer differ are merged.
 pub const COMPACT_AT: usize = usually(64, 3);
 
-/// Commands that use rows with gaps in one memory object, beyond which the gaps of another command's count as its own.
+/// Commands that use rows with gaps in one memory object, beyond which the gaps of another
+/// command's count as its own.
 pub const MOST_USERS: usize = usually(1024, 6);
 
 /// Wait lists from this length on are joined into one marker, which the next
@@ -45,9 +47,11 @@ pub const MOST_AT_ONCE: u32 = usually(16, 2) as u32;
 /// Commands per page of a queue's progress: the number that fits in 4 KiB behind the header.
 pub const PAGE_COMMANDS: u64 = usually(4096 - 64, 8) as u64;
 
-/// The largest generation of a slot, which has sixteen bits. The commands of a graph, whose slots stay, start again after it.
+/// The largest generation of a slot, which has sixteen bits. The commands of a graph, whose slots
+/// stay, start again after it.
 pub const LAST_GENERATION: u32 = (1 << 16) - 1;
 
-/// A slot whose generation has reached this is retired when it is given back. So a slot that a graph takes has two
-/// generations left at least, and two launches in a row never have the same ids.
+/// A slot whose generation has reached this is retired when it is given back. So a slot that a
+/// graph takes has two generations left at least, and two launches in a row never have the same
+/// ids.
 pub const RETIRE_AT: u32 = usually(LAST_GENERATION as usize - 1, 40) as u32;

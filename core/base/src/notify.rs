@@ -22,10 +22,10 @@
 //!    push that finds the list closed, or of another generation, changes
 //!    nothing and says so: the event is over, the wait is already resolved.
 //!    The entry's `next` is stored before the releasing exchange.
-//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the event is over:
-//!    everything the command did happens before it, and before any code that observes it. It is sequentially consistent.
-//!    So a waiter that raises a flag and then finds the list open is seen by the closer (the queue's `watching` count
-//!    relies on this).
+//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the
+//!    event is over: everything the command did happens before it, and before any code that
+//!    observes it. It is sequentially consistent. So a waiter that raises a flag and then finds the
+//!    list open is seen by the closer (the queue's `watching` count relies on this).
 //! 4. A recycled slot's list stays closed under its old generation until it is
 //!    opened under the next. Sixteen bits of generation can wrap, so a slot is
 //!    retired before they do (see the slab).
@@ -34,7 +34,8 @@ use crate::limits::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering};
 
 const TAG: u64 = 0b111;
-/// Bits of an address: as many as the processors with the largest processes have, such as 64-bit Arm. (x86-64 has 47.)
+/// Bits of an address: as many as the processors with the largest processes have, such as 64-bit
+/// Arm. (x86-64 has 47.)
 pub const ADDRESS_BITS: u32 = 48;
 const GENERATION_SHIFT: u32 = ADDRESS_BITS;
 const ADDRESS: u64 = ((1 << ADDRESS_BITS) - 1) & !TAG;
@@ -192,9 +193,9 @@ impl NotifyList {
         }
     }
 
-    /// The entries of a list that nobody closes meanwhile. Others may add entries, which the caller then sees or not. For a
-    /// command of a recorded graph, whose list is made once and gone through in each launch; and for a search among
-    /// commands that cannot end meanwhile.
+    /// The entries of a list that nobody closes meanwhile. Others may add entries, which the caller
+    /// then sees or not. For a command of a recorded graph, whose list is made once and gone
+    /// through in each launch; and for a search among commands that cannot end meanwhile.
     #[inline]
     #[must_use]
     pub fn entries(&self) -> Option<Entry> {

@@ -13,9 +13,9 @@
 //!    that were added meanwhile; no other thread would.
 //! 4. An observer that finds the list closed is not added: the event is over.
 //!
-//! Actions run with no lock held. Threads are woken as they are found. Wakers come after all dependants were released; a panic
-//! in one is contained and logged. Callbacks come last, when their thread has
-//! nothing in hand any more (the core's `command::deferred`): they may wait.
+//! Actions run with no lock held. Threads are woken as they are found. Wakers come after all
+//! dependants were released; a panic in one is contained and logged. Callbacks come last, when
+//! their thread has nothing in hand any more (the core's `command::deferred`): they may wait.
 
 use crate::flush_demand::FlushDemand;
 use crate::notify::{NotifyList, Tag};
@@ -88,8 +88,8 @@ impl Observer {
         self.fired.load(Ordering::Acquire)
     }
 
-    /// Replaces the waker, on a re-poll. True if the caller is to have it [fire](Observer::fire): it may have fired before
-    /// this waker was there, and nobody else takes it out then.
+    /// Replaces the waker, on a re-poll. True if the caller is to have it [fire](Observer::fire):
+    /// it may have fired before this waker was there, and nobody else takes it out then.
     #[must_use]
     pub fn replace_waker(&self, waker: &Waker) -> bool {
         if matches!(&*lock(&self.action), Action::Wake(held) if held.will_wake(waker)) {
@@ -102,8 +102,8 @@ impl Observer {
         self.fired()
     }
 
-    /// Does its action, once. A waker or a callback is a user's code: its thread shows the tasks that it keeps to itself
-    /// first.
+    /// Does its action, once. A waker or a callback is a user's code: its thread shows the tasks
+    /// that it keeps to itself first.
     pub fn fire(&self) {
         self.fired.store(true, Ordering::Release);
         let demand = self.demand.lock();
@@ -177,8 +177,8 @@ impl Observers {
                 Ok(_) => {
                     list = fresh;
                     let generation = notify.generation();
-                    // SAFETY: the list lives until the event's last reference goes, which is after the notify list is
-                    // closed and read.
+                    // SAFETY: the list lives until the event's last reference goes, which is after
+                    // the notify list is closed and read.
                     let pushed = unsafe {
                         notify.push(generation, &raw const (*fresh).word, Tag::Observers)
                     };

@@ -1,10 +1,12 @@
 //! Panics of kernels and tasks, with their places: a panic's payload does not say where it
 //! happened.
 //!
-//! 1. [`note_places`] wraps the process's panic hook, once. The hook keeps the message and the place, for its thread.
-//! 2. Code that contains a panic asks [`text_of`] for its text. If the hook saw the same message last, the place is with
-//!    it.
-//! 3. A contained panic is dropped by [`drop_panic`]. [`quietly`] contains those of users' code that only logs.
+//! 1. [`note_places`] wraps the process's panic hook, once. The hook keeps the message and the
+//!    place, for its thread.
+//! 2. Code that contains a panic asks [`text_of`] for its text. If the hook saw the same message
+//!    last, the place is with it.
+//! 3. A contained panic is dropped by [`drop_panic`]. [`quietly`] contains those of users' code
+//!    that only logs.
 //!
 //! A program that sets a hook of its own later has texts without places.
 
@@ -15,8 +17,8 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_h
 use std::sync::Once;
 
 thread_local! {
-    /// The last panic of this thread: the message, and the file and line. Without a destructor, as code may panic in that of
-    /// another thread-local.
+    /// The last panic of this thread: the message, and the file and line. Without a destructor, as
+    /// code may panic in that of another thread-local.
     static LAST: ManuallyDrop<RefCell<Option<(String, String)>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
 }
@@ -42,8 +44,8 @@ pub fn drop_panic(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Logs, and contains a panic, in code that a panic would leave half done: a subscriber is a user's code, and so is the
-/// text of an error. Called with nothing locked.
+/// Logs, and contains a panic, in code that a panic would leave half done: a subscriber is a user's
+/// code, and so is the text of an error. Called with nothing locked.
 #[cold]
 pub fn quietly(log: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(log)) {

@@ -1,14 +1,16 @@
 //! The process that uses Quipu, and the children of it that cannot.
 //!
-//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads
-//! held are held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on
-//! there. So in such a child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped
-//! is kept.
+//! A child of `fork` has the memory of its parent, and of its threads only the one that forked.
+//! Locks that other threads held are held there for ever. The workers of a pool, the threads of
+//! drivers and the libraries of vendors do not go on there. So in such a child all that starts
+//! something or waits fails with [`ErrorKind::Forked`], and all that is dropped is kept.
 //!
-//! 1. The first context of the process, or driver that starts a thread or uses a vendor's library, calls [`enter`], which
-//!    installs a handler for children. A process that forks before that has children like any other process.
-//! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other says that something is
-//!    lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So an enqueue pays nothing.
+//! 1. The first context of the process, or driver that starts a thread or uses a vendor's library,
+//!    calls [`enter`], which installs a handler for children. A process that forks before that has
+//!    children like any other process.
+//! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other
+//!    says that something is lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So
+//!    an enqueue pays nothing.
 
 use crate::error::{ErrorKind, Result};
 #[cfg(all(unix, not(miri)))]
@@ -76,8 +78,9 @@ fn refuse() -> Result<()> {
     .into())
 }
 
-/// Runs code that commands need to end, on a thread of a driver's own. A user's panic is contained before it gets here.
-/// One of Quipu's own would leave every wait without an end, so it ends the process, with words.
+/// Runs code that commands need to end, on a thread of a driver's own. A user's panic is contained
+/// before it gets here. One of Quipu's own would leave every wait without an end, so it ends the
+/// process, with words.
 pub fn or_end<R>(thread: &str, work: impl FnOnce() -> R) -> R {
     struct End<'a>(&'a str);
     impl Drop for End<'_> {
@@ -103,7 +106,8 @@ fn watch() {
         FORKED.store(true, Ordering::SeqCst);
         note_loss();
     }
-    // SAFETY: the handler stores to atomics, which a child may do at any state of its parent's other threads.
+    // SAFETY: the handler stores to atomics, which a child may do at any state of its parent's
+    // other threads.
     let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if refused != 0 {
         quietly(|| {

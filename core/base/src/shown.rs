@@ -1,17 +1,18 @@
 //! Words of a slot at which others may look while the slot is given to another command.
 //!
-//! 1. A thread that takes a slot writes them, by releasing stores, after the list was closed under the last generation,
-//!    and then opens the list under the next one.
-//! 2. A thread that has no more than an id looks by acquiring loads. The values that it has seen are of that id's command
-//!    if the list is open under the id's generation before the look and after it. A value of an earlier use was
-//!    overwritten before the list was opened, and a thread that sees a value of a later use sees that the list was
-//!    closed.
+//! 1. A thread that takes a slot writes them, by releasing stores, after the list was closed under
+//!    the last generation, and then opens the list under the next one.
+//! 2. A thread that has no more than an id looks by acquiring loads. The values that it has seen
+//!    are of that id's command if the list is open under the id's generation before the look and
+//!    after it. A value of an earlier use was overwritten before the list was opened, and a thread
+//!    that sees a value of a later use sees that the list was closed.
 
 use crate::notify::NotifyList;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use std::ptr::null_mut;
 
-/// A reference to an object that is never freed, or none; other threads may look at it while it is changed.
+/// A reference to an object that is never freed, or none; other threads may look at it while it is
+/// changed.
 pub struct Reference<T: 'static>(AtomicPtr<T>);
 
 impl<T> Reference<T> {
@@ -67,7 +68,8 @@ impl Number {
     }
 }
 
-/// The result of `look` on the slot of `notify`, if the event of this generation is not over before and after.
+/// The result of `look` on the slot of `notify`, if the event of this generation is not over before
+/// and after.
 #[inline]
 pub fn look_while_open<R>(
     notify: &NotifyList,

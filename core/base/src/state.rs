@@ -91,8 +91,8 @@ impl State {
         }
     }
 
-    /// Says that a wait failed. True for the first caller, which then stores the cause, and [poisons](State::poison) the
-    /// command before it resolves its wait.
+    /// Says that a wait failed. True for the first caller, which then stores the cause, and
+    /// [poisons](State::poison) the command before it resolves its wait.
     #[inline]
     #[must_use]
     pub fn claim_poison(&self) -> bool {

@@ -11,8 +11,8 @@ pub use std::thread::yield_now;
 
 mod asymmetric;
 
-/// Locks a mutex, also after a thread has panicked while it had the lock. For data that are whole whenever something can
-/// panic.
+/// Locks a mutex, also after a thread has panicked while it had the lock. For data that are whole
+/// whenever something can panic.
 #[inline]
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -20,8 +20,8 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The pauses of a thread that waits for another one's next few instructions.
 ///
-/// It spins first, then yields, and then sleeps for a moment at a time. A real-time thread that only yields keeps a thread
-/// of lower priority from its core, and may wait for that very thread.
+/// It spins first, then yields, and then sleeps for a moment at a time. A real-time thread that
+/// only yields keeps a thread of lower priority from its core, and may wait for that very thread.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 

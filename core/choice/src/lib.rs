@@ -1,20 +1,23 @@
-//! The choice between two variants of a piece of work: the first runs are measured, and the faster variant is kept.
+//! The choice between two variants of a piece of work: the first runs are measured, and the faster
+//! variant is kept.
 //!
-//! Some facts are known beforehand neither from the code nor of the machine. Vectors of 64 bytes may or may not make up
-//! for the lower clock that some processors have with them. Stores around the caches may or may not be faster. Both
-//! variants give the same result, so a trial decides between them.
+//! Some facts are known beforehand neither from the code nor of the machine. Vectors of 64 bytes
+//! may or may not make up for the lower clock that some processors have with them. Stores around
+//! the caches may or may not be faster. Both variants give the same result, so a trial decides
+//! between them.
 //!
 //! 1. Work in several groups, such as a launch, is timed. It begins in the first variant.
-//! 2. There are four *stretches*: in the first variant, two in the second, and again in the first. So a steady change of
-//!    speed is the same for both. The first `SETTLING` of each does not count, as a clock changes late. Then it lasts for
-//!    `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
-//! 3. Such a trial says that the second variant is faster if a group took less than `CLEARLY` of its time in the first,
-//!    in the mean of each two stretches. The result of two trials of three is chosen: on machines that others use, a
-//!    trial may be disturbed.
-//! 4. A first stretch in the second variant that took more than `FAR` of the one before ends its trial, which says that
-//!    the first is faster. One call of at least `SETTLING` does, too, if its groups took more than `FARTHER` of the
-//!    dearest before: it may be of a launch that takes long. Its result is no more than one trial, because the machine
-//!    may have been busy otherwise.
+//! 2. There are four *stretches*: in the first variant, two in the second, and again in the first.
+//!    So a steady change of speed is the same for both. The first `SETTLING` of each does not
+//!    count, as a clock changes late. Then it lasts for `STRETCH` at least, and for as many groups
+//!    as there are in all, since some take longer than others.
+//! 3. Such a trial says that the second variant is faster if a group took less than `CLEARLY` of
+//!    its time in the first, in the mean of each two stretches. The result of two trials of three
+//!    is chosen: on machines that others use, a trial may be disturbed.
+//! 4. A first stretch in the second variant that took more than `FAR` of the one before ends its
+//!    trial, which says that the first is faster. One call of at least `SETTLING` does, too, if its
+//!    groups took more than `FARTHER` of the dearest before: it may be of a launch that takes long.
+//!    Its result is no more than one trial, because the machine may have been busy otherwise.
 //!
 //! A choice stays, and then costs the load of a word.
 
@@ -94,7 +97,8 @@ impl Trial {
         }
     }
 
-    /// Notes the duration of a call in the variant of the stretch. Gives the next step, if the call ends the stretch.
+    /// Notes the duration of a call in the variant of the stretch. Gives the next step, if the call
+    /// ends the stretch.
     fn take(&mut self, share: Share, time: Duration) -> Option<Next> {
         let cost = time.as_secs_f64() / share.groups as f64;
         match self.stretch {
@@ -261,8 +265,8 @@ impl Default for Choice {
 mod tests {
     use super::*;
 
-    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice. Gives the choice,
-    /// and the number of calls.
+    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a
+    /// choice. Gives the choice, and the number of calls.
     fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Variant, u32) {
         let mut trial = Trial::new();
         for calls in 1.. {

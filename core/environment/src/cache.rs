@@ -4,7 +4,8 @@ use crate::{CACHE, Cache, Misused};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The folder for compiled code: `QUIPU_CACHE`, or else [`user_cache_root`]. There is none if that variable is `off`.
+/// The folder for compiled code: `QUIPU_CACHE`, or else [`user_cache_root`]. There is none if that
+/// variable is `off`.
 ///
 /// # Errors
 /// If `QUIPU_CACHE` makes no sense.
@@ -12,8 +13,8 @@ pub fn cache_root() -> Result<Option<PathBuf>, Misused> {
     root_of(std::env::var_os)
 }
 
-/// The folder for compiled code without `QUIPU_CACHE`: `quipu` in `XDG_CACHE_HOME`, or in `~/.cache`. There is none if
-/// neither variable has a value.
+/// The folder for compiled code without `QUIPU_CACHE`: `quipu` in `XDG_CACHE_HOME`, or in
+/// `~/.cache`. There is none if neither variable has a value.
 #[must_use]
 pub fn user_cache_root() -> Option<PathBuf> {
     user_root_of(std::env::var_os)

@@ -1,8 +1,9 @@
-//! The variables of the environment that Quipu reads: one [table](ALL) of all, with the values that each takes.
+//! The variables of the environment that Quipu reads: one [table](ALL) of all, with the values that
+//! each takes.
 //!
-//! Only this crate makes a [`Variable`], and only [`Variable::get`] gives its value, which refuses a value that makes no
-//! sense. So no variable is read that is not in the table, and none without its check. `docs/environment.md` is this
-//! table for people.
+//! Only this crate makes a [`Variable`], and only [`Variable::get`] gives its value, which refuses
+//! a value that makes no sense. So no variable is read that is not in the table, and none without
+//! its check. `docs/environment.md` is this table for people.
 //!
 //! An empty value is as good as none, but for [`NODES`].
 
@@ -168,7 +169,8 @@ table! {
     /// The way in which kernels on the CPU are run.
     EXECUTION: Execution = "QUIPU_EXECUTION", "environment", "native, lockstep:N or threads:N, with N from 1 to 64",
         parse::execution;
-    /// The instructions that kernels on the CPU are limited to. A name may stand without its `x86-64-`.
+    /// The instructions that kernels on the CPU are limited to. A name may stand without its
+    /// `x86-64-`.
     FEATURE_LEVEL: &'static str = "QUIPU_FEATURE_LEVEL", "environment", "baseline, x86-64-v2, x86-64-v3 or x86-64-v4",
         |value| parse::word(value, &["baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4", "v2", "v3", "v4"]);
     /// The LLVM that compiles OpenCL C for processors.

@@ -4,18 +4,20 @@
 //! A user's callback may wait for anything. So its thread calls it after it has handed over all
 //! commands that the callback could wait for:
 //!
-//! 1. The end of a command resolves the waits for it, and serves the waits for its queue ([`serve`](super::serve)).
-//!    Commands that become ready meanwhile are *gathered*. Threads that sleep are told as they are found; wakers and
-//!    callbacks are *noted* ([`announce`]). Wakers are called after all of this ([`wake`]). A waker that waits has the
-//!    following ones called first.
+//! 1. The end of a command resolves the waits for it, and serves the waits for its queue
+//!    ([`serve`](super::serve)). Commands that become ready meanwhile are *gathered*. Threads that
+//!    sleep are told as they are found; wakers and callbacks are *noted* ([`announce`]). Wakers are
+//!    called after all of this ([`wake`]). A waker that waits has the following ones called first.
 //! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
 //!    after that in there, since wakers are told of them. The commands that they make ready are
-//!    gathered, too. A waker that waits has them go on at once. Wakers that were noted meanwhile are called
-//!    after all that: a driver may end a command that it is handed while it has others in hand.
-//! 3. Commands of drivers that run them on this very thread come when all observers have been told, as the thread begins
-//!    to [call back](call_back), one batch after the other. Their bodies are a user's code as well. A thread that waits
-//!    before that runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps callbacks
-//!    until it is through with all its commands ([`KeptCallbacks`]).
+//!    gathered, too. A waker that waits has them go on at once. Wakers that were noted meanwhile
+//!    are called after all that: a driver may end a command that it is handed while it has others
+//!    in hand.
+//! 3. Commands of drivers that run them on this very thread come when all observers have been told,
+//!    as the thread begins to [call back](call_back), one batch after the other. Their bodies are a
+//!    user's code as well. A thread that waits before that runs those that its wait needs, and no
+//!    others ([`hand_over_found`]). Such a driver keeps callbacks until it is through with all its
+//!    commands ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They run one after the other. A callback may finish commands.
 //!    The callbacks of these commands run when it returns, or while it waits without a
@@ -23,8 +25,9 @@
 //!    its wait is over, the remaining callbacks are left: one of them may wait for
 //!    something that comes after that wait.
 //!
-//! A driver may panic as it is told of commands, in the middle of other commands' ends. The panic is contained
-//! ([`contain`]): a command that the driver has dropped fails as any dropped command does, and the rest goes on.
+//! A driver may panic as it is told of commands, in the middle of other commands' ends. The panic
+//! is contained ([`contain`]): a command that the driver has dropped fails as any dropped command
+//! does, and the rest goes on.
 
 use super::owned::{Command, Gather, ReadySink};
 use super::slot::Kind;
@@ -61,7 +64,8 @@ impl ReadySink for ToDrivers {
     }
 }
 
-/// Gathers commands that this thread makes ready, while it lives. Then all of them are handed over together.
+/// Gathers commands that this thread makes ready, while it lives. Then all of them are handed over
+/// together.
 #[must_use]
 pub(crate) struct Gathering(());
 
@@ -90,8 +94,9 @@ pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) -> bool {
     is_left
 }
 
-/// A list of a thread's own, without a destructor. A thread uses it to its very end: a user's thread-local that is
-/// dropped there may wait for commands that it has enqueued. `EXIT` gives back the memory of the list.
+/// A list of a thread's own, without a destructor. A thread uses it to its very end: a user's
+/// thread-local that is dropped there may wait for commands that it has enqueued. `EXIT` gives back
+/// the memory of the list.
 struct List<T>(ManuallyDrop<RefCell<VecDeque<T>>>);
 
 impl<T> List<T> {
@@ -121,7 +126,8 @@ fn give_back_lists() {
     edit(&WAKES, VecDeque::shrink_to_fit);
 }
 
-/// The lists are not in use any more for now: their memory is given back when the thread ends, at once if it does already.
+/// The lists are not in use any more for now: their memory is given back when the thread ends, at
+/// once if it does already.
 fn leave_lists() {
     if EXIT.try_with(|_| ()).is_err() {
         give_back_lists();
@@ -130,9 +136,9 @@ fn leave_lists() {
 
 thread_local! {
     static READY: List<Command> = const { List::new() };
-    /// The ready commands that need no device, and end here. Such an end tells wakers, and a waker may wait for anything.
-    /// So it comes when all other ready commands have gone to their drivers, and this thread is through with the list
-    /// that it was in.
+    /// The ready commands that need no device, and end here. Such an end tells wakers, and a waker
+    /// may wait for anything. So it comes when all other ready commands have gone to their drivers,
+    /// and this thread is through with the list that it was in.
     static ENDS: List<Command> = const { List::new() };
     /// The ready commands that this thread is to run.
     static OURS: List<Command> = const { List::new() };
@@ -144,10 +150,11 @@ thread_local! {
     static WAKING_AT: Cell<u32> = const { Cell::new(NOT_WAKING) };
     /// Wakers of finished events that this thread is about to call.
     static WAKES: List<Arc<Observer>> = const { List::new() };
-    /// The number of wakers ever taken from the front of `WAKES`. A waker's position is this number and the waker's
-    /// index, and does not change.
+    /// The number of wakers ever taken from the front of `WAKES`. A waker's position is this number
+    /// and the waker's index, and does not change.
     static TAKEN: Cell<u64> = const { Cell::new(0) };
-    /// Wakers in front of this position are left for when the waker or callback that this thread is inside of has returned.
+    /// Wakers in front of this position are left for when the waker or callback that this thread is
+    /// inside of has returned.
     static OTHERS_END: Cell<u64> = const { Cell::new(0) };
     /// Callbacks of finished events.
     static CALLS: List<Arc<Observer>> = const { List::new() };
@@ -159,24 +166,27 @@ thread_local! {
     static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
-    /// The condition that the innermost of them waits for. None outside of them, and where nothing calls back later.
+    /// The condition that the innermost of them waits for. None outside of them, and where nothing
+    /// calls back later.
     static HAPPENED: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
-    /// Hands over the commands that the innermost of them needs. Set by the first of them, and only called within one.
+    /// Hands over the commands that the innermost of them needs. Set by the first of them, and only
+    /// called within one.
     static NEEDED: Cell<fn()> = const { Cell::new(|| {}) };
 }
 
 /// Shows tasks to other threads of a driver that only this thread knows of.
 pub type Publisher = fn();
 
-/// Sets the function that this thread calls from now on before it runs a user's code in the middle of a command's end: a
-/// waker, a callback, or commands of a driver that runs them on this very thread. Gives the function that was set before.
-/// For a driver whose threads keep ready commands to themselves: that code may take any time, or block.
+/// Sets the function that this thread calls from now on before it runs a user's code in the middle
+/// of a command's end: a waker, a callback, or commands of a driver that runs them on this very
+/// thread. Gives the function that was set before. For a driver whose threads keep ready commands
+/// to themselves: that code may take any time, or block.
 pub fn replace_publisher(publisher: Option<Publisher>) -> Option<Publisher> {
     PUBLISHER.replace(publisher)
 }
 
-/// Called before this thread runs a user's code: ready commands that it has in hand go to their drivers, and its driver
-/// shows the tasks that it keeps to itself.
+/// Called before this thread runs a user's code: ready commands that it has in hand go to their
+/// drivers, and its driver shows the tasks that it keeps to itself.
 pub(super) fn publish() {
     hand_over_to_drivers();
     if let Some(publisher) = PUBLISHER.get() {
@@ -184,14 +194,15 @@ pub(super) fn publish() {
     }
 }
 
-/// True if the thread that has a ready command does it itself: it needs no device, and no driver is to have it for its
-/// threads.
+/// True if the thread that has a ready command does it itself: it needs no device, and no driver is
+/// to have it for its threads.
 pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
     command.needs_no_device()
         && (command.kind() != Kind::Graph || !command.queue().router().takes_ready_graphs())
 }
 
-/// A depth of gathering and draining: this thread waits in the middle of an end, and hands over ready commands at once.
+/// A depth of gathering and draining: this thread waits in the middle of an end, and hands over
+/// ready commands at once.
 const WAITING: u32 = 1 << 31;
 
 /// The depth of a thread that calls no waker.
@@ -220,13 +231,14 @@ pub(super) fn drain() {
     let waits = match DRAINING.get() {
         0 => false,
         WAITING => true,
-        // A waker may block for a command that it has made ready. Commands that end here wait for its return: they wake
-        // others.
+        // A waker may block for a command that it has made ready. Commands that end here wait for
+        // its return: they wake others.
         depth if depth == WAKING_AT.get() => return hand_over_to_drivers(),
         _ => return,
     };
     {
-        // This loop hands over the commands that a waker makes ready, unless the waker waits for them. So no loop nests.
+        // This loop hands over the commands that a waker makes ready, unless the waker waits for
+        // them. So no loop nests.
         let _depth = Depth::enter(1);
         loop {
             hand_over_ready();
@@ -239,8 +251,9 @@ pub(super) fn drain() {
     }
 }
 
-/// Hands over those commands that `find` finds among the ones that this thread is to run, until it finds none. Used by a
-/// wait in the middle of an end, or of a batch of these: other threads may wait for the code after it.
+/// Hands over those commands that `find` finds among the ones that this thread is to run, until it
+/// finds none. Used by a wait in the middle of an end, or of a batch of these: other threads may
+/// wait for the code after it.
 pub(crate) fn hand_over_found(find: impl Fn(&VecDeque<Command>) -> Option<usize>) {
     if edit(&OURS, |ours| ours.is_empty()) {
         return;
@@ -255,7 +268,8 @@ pub(crate) fn hand_over_found(find: impl Fn(&VecDeque<Command>) -> Option<usize>
     }
 }
 
-/// Hands over all that this thread is to run: for a wait that is so long that another thread may need these.
+/// Hands over all that this thread is to run: for a wait that is so long that another thread may
+/// need these.
 pub(crate) fn hand_over_all() {
     while hand_over_ours() {
         hand_over_ready();
@@ -288,7 +302,8 @@ fn hand_over_ours() -> bool {
     true
 }
 
-/// Hands over ready commands, except those that this thread is to run, and ends those that need no device.
+/// Hands over ready commands, except those that this thread is to run, and ends those that need no
+/// device.
 fn hand_over_ready() {
     let _depth = Depth::enter(1);
     loop {
@@ -305,7 +320,8 @@ fn hand_over_to_drivers() {
     if edit(&READY, |ready| ready.is_empty()) {
         return;
     }
-    // Deeper than any gathering: commands that a driver makes ready here, by ending others, are handed over by this loop.
+    // Deeper than any gathering: commands that a driver makes ready here, by ending others, are
+    // handed over by this loop.
     let _depth = Depth::enter(2);
     let mut batch = Vec::new();
     // The driver of the batch, and whether its commands are run by this thread.
@@ -341,8 +357,8 @@ fn end_here(command: Command) {
     }
 }
 
-/// Enters so deep a level of gathering and draining, inside of no waker there, while it lives. A panic leaves the level,
-/// too.
+/// Enters so deep a level of gathering and draining, inside of no waker there, while it lives. A
+/// panic leaves the level, too.
 struct Depth {
     draining: u32,
     waking_at: u32,
@@ -397,15 +413,16 @@ pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Router>>, batch: &mut Vec<
     }
 }
 
-/// Tells the observers of a finished event: threads at once, then wakers, which are a user's code and may wait for these.
-/// Callbacks are called when this thread [calls back](call_back), or a waker waits.
+/// Tells the observers of a finished event: threads at once, then wakers, which are a user's code
+/// and may wait for these. Callbacks are called when this thread [calls back](call_back), or a
+/// waker waits.
 pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
     announce(observers);
     wake();
 }
 
-/// The first half of [`tell`], which runs no user's code: threads are told. Wakers and callbacks are noted, so that a thread that
-/// waits meanwhile calls them.
+/// The first half of [`tell`], which runs no user's code: threads are told. Wakers and callbacks
+/// are noted, so that a thread that waits meanwhile calls them.
 pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
     for observer in observers {
         match observer.delivery() {
@@ -416,9 +433,10 @@ pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
     }
 }
 
-/// Calls the wakers that were noted, but for those of the waker that this thread is inside of: their turn comes when that has
-/// returned, or while it waits. Where this thread gathers, or a driver is told of commands, the turn of all comes when it is
-/// through with that: a waker may wait for a command that is gathered, or that the driver has in hand.
+/// Calls the wakers that were noted, but for those of the waker that this thread is inside of:
+/// their turn comes when that has returned, or while it waits. Where this thread gathers, or a
+/// driver is told of commands, the turn of all comes when it is through with that: a waker may wait
+/// for a command that is gathered, or that the driver has in hand.
 pub(crate) fn wake() {
     let depth = DRAINING.get();
     if !matches!(depth, 0 | WAITING) && depth != WAKING_AT.get() {
@@ -447,7 +465,8 @@ fn end_of_wakes() -> u64 {
     TAKEN.get() + edit(&WAKES, |wakes| wakes.len()) as u64
 }
 
-/// Has an observer do its action, once. Before a user's code runs, this thread shows the tasks that it keeps to itself.
+/// Has an observer do its action, once. Before a user's code runs, this thread shows the tasks that
+/// it keeps to itself.
 pub(crate) fn fire(observer: &Observer) {
     if observer.delivery() == Delivery::AtOnce {
         return observer.fire();
@@ -460,8 +479,9 @@ pub(crate) fn fire(observer: &Observer) {
     WAKING_AT.set(depth);
 }
 
-/// Runs the commands that this thread is to run, and calls users' callbacks. Does neither if the thread has commands in
-/// hand that they might wait for, or is inside of a callback: then the caller of that does so.
+/// Runs the commands that this thread is to run, and calls users' callbacks. Does neither if the
+/// thread has commands in hand that they might wait for, or is inside of a callback: then the
+/// caller of that does so.
 #[cold]
 pub(crate) fn call_back() {
     if DRAINING.get() == 0 {
@@ -486,8 +506,8 @@ fn call_callbacks() {
     leave_lists();
 }
 
-/// Calls the callback of a finished event at once, unless the thread is inside of too many others like it. Then it is
-/// called when the outermost of these has returned, or while one waits.
+/// Calls the callback of a finished event at once, unless the thread is inside of too many others
+/// like it. Then it is called when the outermost of these has returned, or while one waits.
 pub(crate) fn call_at_once(observer: Arc<Observer>) {
     let outer = AT_ONCE.get();
     if outer == MOST_AT_ONCE {
@@ -502,9 +522,9 @@ pub(crate) fn call_at_once(observer: Arc<Observer>) {
     }
 }
 
-/// Keeps users' callbacks from being called by this thread, while it lives. For a driver that runs commands on the thread
-/// that has made them ready: a callback may wait for a command that the thread has yet to run. A command that waits has
-/// them called.
+/// Keeps users' callbacks from being called by this thread, while it lives. For a driver that runs
+/// commands on the thread that has made them ready: a callback may wait for a command that the
+/// thread has yet to run. A command that waits has them called.
 ///
 /// It stays on that thread:
 ///
@@ -533,7 +553,8 @@ impl Drop for KeptCallbacks {
     }
 }
 
-/// A wait of this thread, while it lives: callbacks of events that end on the thread meanwhile are called, too.
+/// A wait of this thread, while it lives: callbacks of events that end on the thread meanwhile are
+/// called, too.
 #[must_use]
 pub(crate) struct BlockingWait<'a> {
     draining: u32,
@@ -556,12 +577,14 @@ impl Drop for BlockingWait<'_> {
     }
 }
 
-/// Called before this thread waits. Commands that it has in hand go on, because the wait may be for one of them, and so
-/// do those that it ends while the result lives. In a wait with a time limit, no callback and no waker is called: a
-/// callback takes as long as it likes, and may wait for something that its thread does when time is up. For the same
-/// reason none is called any more once the wait's condition has `happened`, unless nothing would call it later.
+/// Called before this thread waits. Commands that it has in hand go on, because the wait may be for
+/// one of them, and so do those that it ends while the result lives. In a wait with a time limit,
+/// no callback and no waker is called: a callback takes as long as it likes, and may wait for
+/// something that its thread does when time is up. For the same reason none is called any more once
+/// the wait's condition has `happened`, unless nothing would call it later.
 ///
-/// `hand_over_needed` hands over commands that become ready in the middle of an end, and that the wait needs.
+/// `hand_over_needed` hands over commands that become ready in the middle of an end, and that the
+/// wait needs.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
@@ -602,7 +625,8 @@ pub(crate) fn enter_blocking_wait<'a>(
         NEEDED.set(hand_over_needed);
         DRAINING.set(WAITING);
     } else if !is_limited {
-        // SAFETY: taken back as the result is dropped, which borrows it; the two callers keep that to the end of their waits.
+        // SAFETY: taken back as the result is dropped, which borrows it; the two callers keep that
+        // to the end of their waits.
         let happened = unsafe {
             std::mem::transmute::<&'a (dyn Fn() -> bool + 'a), &'static (dyn Fn() -> bool + 'static)>(
                 happened,

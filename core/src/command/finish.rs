@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// The record of a failed command, for the log. It is logged once the command is over: showing an error and the log's
-/// subscriber are users' code, which may panic.
+/// The record of a failed command, for the log. It is logged once the command is over: showing an
+/// error and the log's subscriber are users' code, which may panic.
 struct Failed {
     command: String,
     error: Error,
@@ -58,7 +58,8 @@ pub(crate) unsafe fn fail(
 ) {
     // SAFETY: owned by the caller.
     let s = unsafe { slot.as_ref() };
-    // Errors that give way to this one. They carry a user's code, so they are dropped when the command is over.
+    // Errors that give way to this one. They carry a user's code, so they are dropped when the
+    // command is over.
     let mut replaced: SmallVec<[Error; 2]> = SmallVec::new();
     replaced.extend(take_cause(s));
     // A reference is the owner's, and the others are events.
@@ -93,8 +94,8 @@ pub(crate) unsafe fn fail(
     // SAFETY: the payload is free now: arguments and state are done with. No
     // reader looks at it until the list is closed as failed.
     unsafe { s.payload.get().cast::<Error>().write(error) };
-    // SAFETY: the command is owned by the caller, who gives it up; its state was dropped, and its payload holds the
-    // error.
+    // SAFETY: the command is owned by the caller, who gives it up; its state was dropped, and its
+    // payload holds the error.
     unsafe { broadcast_dropped(slot, true, time, sink) };
     failed.into_iter().for_each(Failed::log);
     told.iter().for_each(Error::tell);
@@ -130,8 +131,8 @@ pub(crate) unsafe fn broadcast(
     unsafe { broadcast_dropped(slot, failed, time, sink) };
 }
 
-/// Drops the state of a command's body. Its destructors are a user's code inside of the command, which ends only
-/// afterwards.
+/// Drops the state of a command's body. Its destructors are a user's code inside of the command,
+/// which ends only afterwards.
 ///
 /// # Safety
 /// The caller owns the command, and its state was not dropped before.
@@ -146,9 +147,9 @@ pub(crate) unsafe fn drop_state(slot: NonNull<Slot>) {
     }
 }
 
-/// Ends a command of a recorded graph, which stays where it is: nothing is dropped, and nobody outside of the graph
-/// has heard of it. It is made ready for the next launch first: from the moment that its last dependant is told, it
-/// may be launched again.
+/// Ends a command of a recorded graph, which stays where it is: nothing is dropped, and nobody
+/// outside of the graph has heard of it. It is made ready for the next launch first: from the
+/// moment that its last dependant is told, it may be launched again.
 ///
 /// # Safety
 /// The caller owns the command and gives it up.
@@ -158,7 +159,8 @@ pub(super) unsafe fn end_recorded(
     time: Option<u64>,
     sink: &mut impl ReadySink,
 ) {
-    // SAFETY: the graph keeps the slot until its launch is over, which waits for the dependants below.
+    // SAFETY: the graph keeps the slot until its launch is over, which waits for the dependants
+    // below.
     let s = unsafe { slot.as_ref() };
     let (graph, index, state) = s.place();
     // SAFETY: kept by its launch, as above.
@@ -319,8 +321,8 @@ pub(super) unsafe fn broadcast_dropped(
     unsafe { release(slot) };
 }
 
-/// The end of a queue's sentinel: a user's code is called when the dependants, and the watchers of the queue, have been
-/// resolved and told, for it may wait for any of them.
+/// The end of a queue's sentinel: a user's code is called when the dependants, and the watchers of
+/// the queue, have been resolved and told, for it may wait for any of them.
 ///
 /// # Safety
 /// `first` was taken from the closed notify list of `over`.
@@ -334,7 +336,8 @@ unsafe fn resolve_with_queue(
     sink: &mut impl ReadySink,
 ) {
     let _gathering = Gathering::begin();
-    // First, so that a queue which ends does so before a callback of its last command is called, which may take its time.
+    // First, so that a queue which ends does so before a callback of its last command is called,
+    // which may take its time.
     queue.progress(sink);
     if let Some(first) = first {
         // SAFETY: as the caller promises.
@@ -353,7 +356,8 @@ unsafe fn resolve_entries(
     over: &Slot,
     sink: &mut impl ReadySink,
 ) -> bool {
-    // SAFETY: an entry's word lives until its owner is released. The entries are as the caller promises.
+    // SAFETY: an entry's word lives until its owner is released. The entries are as the caller
+    // promises.
     unsafe {
         match first.next() {
             None => resolve_entry(first, failed, over, sink),
@@ -362,9 +366,9 @@ unsafe fn resolve_entries(
     }
 }
 
-/// Resolves one entry of a closed list, which is one wait of a dependant or the observers. True if it is the observers,
-/// whose wakers and callbacks are called last, or if this thread or a driver on it has run code for the dependant, so
-/// that there may be callbacks.
+/// Resolves one entry of a closed list, which is one wait of a dependant or the observers. True if
+/// it is the observers, whose wakers and callbacks are called last, or if this thread or a driver
+/// on it has run code for the dependant, so that there may be callbacks.
 ///
 /// In the middle of every command's end, so all rare cases are out of line.
 ///
@@ -382,9 +386,9 @@ pub(super) unsafe fn resolve_entry(
     unsafe { resolve_gathering(entry, failed, over, sink, &mut gathering) }
 }
 
-/// As [`resolve_entry`], one of several. A driver that is told of a wait may end other commands. Their observers are a
-/// user's code, which may wait for commands of later entries. So this thread gathers from then on, for as long as the
-/// caller keeps `gathering`.
+/// As [`resolve_entry`], one of several. A driver that is told of a wait may end other commands.
+/// Their observers are a user's code, which may wait for commands of later entries. So this thread
+/// gathers from then on, for as long as the caller keeps `gathering`.
 ///
 /// # Safety
 /// As [`resolve_entry`].
@@ -517,7 +521,8 @@ unsafe fn fail_dependant(dependant: &Slot, over: &Slot) {
 /// Tells a driver that wants to know that one of several waits is resolved.
 #[cold]
 pub(crate) fn notify_each(queue: Option<&'static Place>, command: EventId, event: EventId) {
-    // A driver that has finished the command meanwhile ignores the note, and so does that of a later queue here.
+    // A driver that has finished the command meanwhile ignores the note, and so does that of a
+    // later queue here.
     if let Some(queue) = queue
         && let Some(driver) = queue.try_router()
     {

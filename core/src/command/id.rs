@@ -24,11 +24,13 @@ impl EventId {
         (self.0 >> ADDRESS_BITS) as u32
     }
 
-    /// The slot, or `None` for no event. Slots are never unmapped, so it may be looked at even when the event is long over.
+    /// The slot, or `None` for no event. Slots are never unmapped, so it may be looked at even when
+    /// the event is long over.
     #[inline]
     pub(crate) fn slot(self) -> Option<Glance> {
         let address = (self.0 & ((1 << ADDRESS_BITS) - 1)) as usize;
-        // SAFETY: an id is made of a slot (`EventId::new`), and those are never unmapped (see `slab`).
+        // SAFETY: an id is made of a slot (`EventId::new`), and those are never unmapped (see
+        // `slab`).
         let slot = unsafe { std::ptr::with_exposed_provenance::<Slot>(address).as_ref() };
         slot.map(Glance::at)
     }
@@ -48,8 +50,8 @@ impl EventId {
             .is_none_or(|slot| slot.notify().closed(self.generation()).is_some())
     }
 
-    /// Waits, if a command is in the few instructions between its byte in the queue and its closed list, for the end of
-    /// these. Others may know of the byte.
+    /// Waits, if a command is in the few instructions between its byte in the queue and its closed
+    /// list, for the end of these. Others may know of the byte.
     pub(crate) fn spin_until_closed(self) {
         let Some(slot) = self.slot() else { return };
         let place = |slot: Glance| (slot.queue(), slot.sequence());

@@ -171,15 +171,16 @@ impl Command {
         }
     }
 
-    /// The cause stays where it is until the command ends: a driver may start a command before that is its own, and ask again.
+    /// The cause stays where it is until the command ends: a driver may start a command before that
+    /// is its own, and ask again.
     #[cold]
     fn refusal(&self) -> Error {
         let slot = self.slot();
         if slot.state.is_poisoned() {
             let raw = slot.work.load(Ordering::Acquire);
             if raw != 0 {
-                // SAFETY: the first poisoner put its cause there, and only the owner that ends the command takes it; it
-                // is not dropped here.
+                // SAFETY: the first poisoner put its cause there, and only the owner that ends the
+                // command takes it; it is not dropped here.
                 let cause = unsafe { ManuallyDrop::new(Error::from_raw(raw)) };
                 return Error::clone(&cause);
             }
@@ -211,8 +212,9 @@ impl Command {
         }
     }
 
-    /// Does the work of a started command that [needs no device](crate::command::CommandView::needs_no_device): ends it,
-    /// or, if it is a recorded graph, hands over the first of its commands. The last of them ends it.
+    /// Does the work of a started command that [needs no
+    /// device](crate::command::CommandView::needs_no_device): ends it, or, if it is a recorded
+    /// graph, hands over the first of its commands. The last of them ends it.
     pub fn finish_without_device(self, sink: &mut impl ReadySink) {
         match self.vtable().rare.begin {
             Some(begin) => begin(self, sink),
@@ -244,7 +246,8 @@ pub(crate) fn retain(slot: NonNull<Slot>) {
     // SAFETY: the caller holds a reference.
     let references = &unsafe { slot.as_ref() }.references;
     if references.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
-        // As `Arc` does: only a program that forgets handles comes here, and one more round would free a slot in use.
+        // As `Arc` does: only a program that forgets handles comes here, and one more round would
+        // free a slot in use.
         std::process::abort();
     }
 }
@@ -306,8 +309,8 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
     }
 }
 
-/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value of the user's, whose
-/// destructor may block.
+/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value
+/// of the user's, whose destructor may block.
 #[cold]
 pub(crate) fn discard(error: Error) {
     publish();

@@ -47,8 +47,8 @@ impl<S: ReadySink + ?Sized> ReadySink for &mut S {
     }
 }
 
-/// A notice that a thread begins to go through the dependants of a command, or has done so. The core makes it alone, and
-/// ends each that it has begun. A sink may pass it on.
+/// A notice that a thread begins to go through the dependants of a command, or has done so. The
+/// core makes it alone, and ends each that it has begun. A sink may pass it on.
 ///
 /// ```compile_fail,E0423
 /// use quipu_scheduler::command::{Gather, ReadySink, ToDrivers};

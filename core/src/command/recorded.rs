@@ -1,4 +1,5 @@
-//! Recorded graphs, as commands and drivers see them: the commands, and the launch that is being played.
+//! Recorded graphs, as commands and drivers see them: the commands, and the launch that is being
+//! played.
 //!
 //! The queues, buffers and launches of a graph belong to the floor of graphs ([`crate::graph`]).
 
@@ -54,8 +55,8 @@ pub(crate) struct Shared {
     pub(crate) launch: AtomicPtr<Slot>,
     /// The error of the first command that failed, and its number.
     pub(crate) failure: Mutex<Option<(u32, Error)>>,
-    /// The other facts of the floor of graphs: a `Surroundings` (`graph`). Last: the context, and the queues that
-    /// commands point to.
+    /// The other facts of the floor of graphs: a `Surroundings` (`graph`). Last: the context, and
+    /// the queues that commands point to.
     pub(crate) surroundings: Box<dyn Any + Send + Sync>,
 }
 
@@ -67,7 +68,8 @@ pub(crate) struct Taken {
 
 // SAFETY: slots are touched as `graph` says: by the owners of the commands.
 unsafe impl Send for Shared {}
-// SAFETY: the shared part of a slot is a `CommandView`, which is `Sync`; the rest is touched as `graph` says.
+// SAFETY: the shared part of a slot is a `CommandView`, which is `Sync`; the rest is touched as
+// `graph` says.
 unsafe impl Sync for Shared {}
 
 impl Graph {
@@ -92,7 +94,8 @@ impl Graph {
     /// a driver that takes the graph as one.
     pub fn for_each_command(&self, mut look: impl FnMut(&CommandView, &[Edge])) {
         for recorded in &self.0.commands.0[..self.len()] {
-            // SAFETY: the graph keeps its commands and their bodies, which no launch ends (`Commands`).
+            // SAFETY: the graph keeps its commands and their bodies, which no launch ends
+            // (`Commands`).
             let command = unsafe { CommandView::of(&recorded.slot) };
             look(command, &recorded.edges);
         }
@@ -147,8 +150,9 @@ impl Shared {
         lock(&self.failure).take()
     }
 
-    /// A command failed. Of several, the first in the order of recording counts: one
-    /// that was not run comes after its cause, so that has failed by itself. Gives the error that does not count.
+    /// A command failed. Of several, the first in the order of recording counts: one that was not
+    /// run comes after its cause, so that has failed by itself. Gives the error that does not
+    /// count.
     #[cold]
     #[must_use = "what an error carries is a user's code, which comes after all that others wait for"]
     pub(crate) fn note_failure(&self, index: u32, error: Error) -> Option<Error> {

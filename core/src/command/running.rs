@@ -40,8 +40,8 @@ pub(super) fn within<R>(command: NonNull<Slot>, run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// True if this thread is inside of a command. For drivers: commands that it makes ready now wait for a user's code to
-/// return.
+/// True if this thread is inside of a command. For drivers: commands that it makes ready now wait
+/// for a user's code to return.
 #[inline]
 #[must_use]
 pub fn is_inside() -> bool {

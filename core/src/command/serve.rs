@@ -11,7 +11,8 @@ use crate::state::Resolved;
 use std::sync::Arc;
 
 impl Place {
-    /// The queue's sentinel is over: serves the watchers that are due, but for wakers and callbacks, which are noted.
+    /// The queue's sentinel is over: serves the watchers that are due, but for wakers and
+    /// callbacks, which are noted.
     #[cold]
     pub(crate) fn progress(&self, sink: &mut impl ReadySink) {
         let mut served = Vec::new();
@@ -50,8 +51,8 @@ fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
     wake();
 }
 
-/// Resolves the waits of commands first, because an observer may wait for these commands. Then it tells threads, and
-/// [notes](announce) wakers and callbacks. The caller gathers.
+/// Resolves the waits of commands first, because an observer may wait for these commands. Then it
+/// tells threads, and [notes](announce) wakers and callbacks. The caller gathers.
 pub(crate) fn resolve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
     let mut observers = Vec::new();
     for watcher in served {

@@ -22,8 +22,8 @@
 //!    back with one read-modify-write when it moves to another chunk or goes idle ([`flush`]).
 //! 3. A chunk is *listed* (in the shared list) or *owned* (by a thread) or
 //!    neither; giving bits back to a chunk that is neither lists it.
-//! 4. A [child of `fork`](crate::process) leaves the shared lists alone: another thread may have had them locked. It
-//!    takes the slots that its thread owns, and new chunks.
+//! 4. A [child of `fork`](crate::process) leaves the shared lists alone: another thread may have
+//!    had them locked. It takes the slots that its thread owns, and new chunks.
 
 use super::slot::Slot;
 use crate::limits::RETIRE_AT;

@@ -173,11 +173,13 @@ pub(crate) type Opens = unsafe fn(*const u8) -> Option<NonNull<Slot>>;
 /// Looks at the arguments of a launch, before its work-groups are run.
 pub(crate) type Look = unsafe fn(*const u8, &[RawArgument]) -> Result<()>;
 
-/// The functions of few kinds of commands: a launch of several groups, a reservation of the host's, and a graph.
+/// The functions of few kinds of commands: a launch of several groups, a reservation of the host's,
+/// and a graph.
 pub(crate) struct Rare {
     /// See [`NativeKernel::begin`](crate::operation::NativeKernel::begin).
     pub(crate) look: Option<Look>,
-    /// The user event that the command completes once its waits are over, if there is one. The command is not started.
+    /// The user event that the command completes once its waits are over, if there is one. The
+    /// command is not started.
     pub(crate) opens: Option<Opens>,
     /// Does a command that needs no device, which ends later; the others end at once.
     pub(crate) begin: Option<fn(Command, &mut dyn ReadySink)>,
@@ -309,7 +311,8 @@ impl Slot {
     /// The extension, made if there is none.
     ///
     /// # Safety
-    /// The caller is the enqueuer, before a driver is told of the command, and before its waits are registered.
+    /// The caller is the enqueuer, before a driver is told of the command, and before its waits are
+    /// registered.
     #[cold]
     #[expect(
         clippy::mut_from_ref,
@@ -348,7 +351,8 @@ impl Slot {
     pub(crate) unsafe fn arguments(&self) -> &[Argument<'_>] {
         let count = usize::from(self.argument_count.get());
         let packed = if count <= INLINE_ARGUMENTS {
-            // SAFETY: the enqueuer wrote that many at the payload's start (`construct::take`), and they are there still.
+            // SAFETY: the enqueuer wrote that many at the payload's start (`construct::take`), and
+            // they are there still.
             unsafe { std::slice::from_raw_parts(self.payload.get().cast::<PackedAccess>(), count) }
         } else {
             self.extension()
@@ -400,8 +404,8 @@ impl Slot {
         self.sequence.set(u64::from(index) << 32 | u64::from(state));
     }
 
-    /// The place of a command of a recorded graph: the graph, the command's index there, and the first value of its state
-    /// word.
+    /// The place of a command of a recorded graph: the graph, the command's index there, and the
+    /// first value of its state word.
     #[inline]
     pub(crate) fn place(&self) -> (*const Shared, u32, u32) {
         debug_assert!(self.recorded.get());
@@ -467,7 +471,8 @@ impl Glance {
         self.0.is_refused()
     }
 
-    /// The result of `look` on the event of this generation. None if the event is over: then the fields may be another's.
+    /// The result of `look` on the event of this generation. None if the event is over: then the
+    /// fields may be another's.
     pub(crate) fn of<R>(self, generation: u32, look: impl FnOnce(Self) -> R) -> Option<R> {
         look_while_open(&self.0.notify, generation, || look(self))
     }

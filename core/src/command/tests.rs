@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The number of times that each test is repeated. The thread that ends a command cannot be told that another looks at
-/// it, only be kept waiting for some turns after.
+/// The number of times that each test is repeated. The thread that ends a command cannot be told
+/// that another looks at it, only be kept waiting for some turns after.
 const ROUNDS: u32 = 10;
 const TURNS: u32 = if cfg!(miri) { 100 } else { 500 };
 
@@ -28,7 +28,8 @@ const TURNS: u32 = if cfg!(miri) { 100 } else { 500 };
 #[derive(Default)]
 struct Hoard(Mutex<Vec<Command>>, AtomicBool);
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Hoard {
     fn name(&self) -> &'static str {
         "hoard"
@@ -314,7 +315,8 @@ fn memory_that_an_ended_command_used_is_evicted() {
     }
 }
 
-/// Ids of commands that are over come again once their slots' generations are used up. By then nothing may know them.
+/// Ids of commands that are over come again once their slots' generations are used up. By then
+/// nothing may know them.
 #[test]
 fn what_remembers_ids_forgets_those_that_are_over_before_slots_come_back() {
     let stage = Stage::new(true);
@@ -341,8 +343,8 @@ fn what_remembers_ids_forgets_those_that_are_over_before_slots_come_back() {
     assert_eq!(stage.queue.shared().remembered_barriers(), 0);
 }
 
-/// A driver that panics as it is told of a command does so in the middle of another's end, and on a thread that is to hand
-/// over more.
+/// A driver that panics as it is told of a command does so in the middle of another's end, and on a
+/// thread that is to hand over more.
 #[test]
 fn a_driver_that_panics_keeps_nothing_from_being_handed_over() {
     let stage = Stage::new(true);
@@ -367,7 +369,8 @@ fn a_driver_that_panics_keeps_nothing_from_being_handed_over() {
     events[1].wait().unwrap();
 }
 
-/// In a child of fork a lock stays as it was: here, as another thread of the parent may have had it.
+/// In a child of fork a lock stays as it was: here, as another thread of the parent may have had
+/// it.
 #[cfg(all(unix, not(miri)))]
 #[test]
 fn a_child_of_fork_looks_at_events_and_queues_without_a_lock() {
@@ -397,7 +400,8 @@ fn a_child_of_fork_looks_at_events_and_queues_without_a_lock() {
     assert!(event.is_complete());
 }
 
-/// The turn comes after the command, and the grant after the turn, by way of an event that the turn's command completes.
+/// The turn comes after the command, and the grant after the turn, by way of an event that the
+/// turn's command completes.
 #[test]
 fn a_wait_inside_of_a_command_for_a_mapping_behind_it_is_refused() {
     let stage = Stage::new(true);

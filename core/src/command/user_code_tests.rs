@@ -1,5 +1,5 @@
-//! Tests: a user's code is called with nothing locked, and nothing that it does keeps a command from ending. Such code is
-//! in an error, in an error's text, and in a subscriber of the log.
+//! Tests: a user's code is called with nothing locked, and nothing that it does keeps a command
+//! from ending. Such code is in an error, in an error's text, and in a subscriber of the log.
 
 use super::tests::Stage;
 use super::{Command, ToDrivers};
@@ -66,7 +66,8 @@ impl Display for OnDrop {
     }
 }
 
-/// An error that says, as its last clone is dropped, whether another thread can enqueue a command that uses the memory.
+/// An error that says, as its last clone is dropped, whether another thread can enqueue a command
+/// that uses the memory.
 fn error_of(queue: &Queue, memory: &MemoryRef, tell: &mpsc::Sender<bool>) -> Error {
     let (queue, memory, tell) = (queue.clone(), memory.clone(), tell.clone());
     let tell = Mutex::new(tell);
@@ -186,8 +187,8 @@ fn join(queue: &Queue, gates: &[UserEvent]) {
     drop(queue.host_task(|_| Ok(()), &request).unwrap());
 }
 
-/// The list that was joined last has failed with an error that says, as the last of it is dropped, whether another thread
-/// can do this. Only the list's marker keeps it.
+/// The list that was joined last has failed with an error that says, as the last of it is dropped,
+/// whether another thread can do this. Only the list's marker keeps it.
 fn fail_a_joined_list(
     stage: &Stage,
     other: impl FnOnce() + Send + Sync + 'static,
@@ -331,8 +332,8 @@ fn the_cause_of_a_poison_is_there_before_its_flag() {
     assert!(event.wait().unwrap_err().to_string().contains("a test"));
 }
 
-/// A driver may start a command before it owns it, and again afterwards: the cause stays though it forgets the first
-/// start.
+/// A driver may start a command before it owns it, and again afterwards: the cause stays though it
+/// forgets the first start.
 #[test]
 fn the_cause_of_a_refusal_is_there_however_often_a_command_is_started() {
     let stage = Stage::new(false);
@@ -387,8 +388,8 @@ impl Subscriber for Listener {
 }
 
 fn listen<R>(heard: impl Fn(&str) + Send + Sync + 'static, during: impl FnOnce() -> R) -> R {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
-    // another test, which has none.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere
+    // for all: one of another test, which has none.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(Listener(Arc::new(heard)), during)
 }
@@ -478,7 +479,8 @@ impl Display for Unshowable {
     }
 }
 
-/// Ends it with an error whose text panics, and then with a callback that panics, while a subscriber does.
+/// Ends it with an error whose text panics, and then with a callback that panics, while a
+/// subscriber does.
 fn end_badly(command: Command, event: &Event) {
     let called = Arc::new(AtomicUsize::new(0));
     for _ in 0..2 {

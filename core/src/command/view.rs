@@ -11,7 +11,8 @@ use crate::region::Region;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// A command, to look at: its owner, if there is one, is somebody else. An owned [`Command`](super::Command) is one, too.
+/// A command, to look at: its owner, if there is one, is somebody else. An owned
+/// [`Command`](super::Command) is one, too.
 ///
 /// It starts, links and ends nothing. The commands of a [`Graph`](crate::Graph) are lent as this:
 ///
@@ -51,8 +52,9 @@ use std::sync::atomic::Ordering;
 #[repr(transparent)]
 pub struct CommandView(pub(super) NonNull<Slot>);
 
-// SAFETY: what a shared view gives does not change while its command is anybody's, or it is atomic or locked. Of a body's
-// state it gives what is `Sync` (a `PortableKernel`, the parts of an `Operation`), and to run it is `unsafe`.
+// SAFETY: what a shared view gives does not change while its command is anybody's, or it is atomic
+// or locked. Of a body's state it gives what is `Sync` (a `PortableKernel`, the parts of an
+// `Operation`), and to run it is `unsafe`.
 unsafe impl Sync for CommandView {}
 
 const _: () = {
@@ -122,8 +124,8 @@ impl CommandView {
     pub fn queue(&self) -> &QueueShared {
         let place = self.slot().queue.get();
         debug_assert!(place.is_some());
-        // SAFETY: a command has a queue from its construction on; only user events have none, and they are never commands.
-        // It is not over, so its queue is in use.
+        // SAFETY: a command has a queue from its construction on; only user events have none, and
+        // they are never commands. It is not over, so its queue is in use.
         unsafe { place.unwrap_unchecked().in_use() }
     }
 
@@ -152,7 +154,8 @@ impl CommandView {
         unsafe { self.slot().arguments() }
     }
 
-    /// The rows of an argument with gaps between them, in bytes of its memory object: other commands may use the gaps meanwhile.
+    /// The rows of an argument with gaps between them, in bytes of its memory object: other
+    /// commands may use the gaps meanwhile.
     #[must_use]
     pub fn region(&self, argument: usize) -> Option<&Region> {
         let mut regions = self.slot().extension()?.regions.iter();

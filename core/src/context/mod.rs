@@ -34,8 +34,8 @@ impl Context {
     /// A context over these devices.
     ///
     /// # Errors
-    /// If there are none, or one is lost; if `QUIPU_WATCH` in the environment makes no sense; if the system gives no thread; in a
-    /// child of `fork`.
+    /// If there are none, or one is lost; if `QUIPU_WATCH` in the environment makes no sense; if
+    /// the system gives no thread; in a child of `fork`.
     pub fn new(devices: &[Device]) -> Result<Self> {
         Self::with_failures(devices, Failures::default())
     }
@@ -154,10 +154,11 @@ impl Context {
         drop_after(self.0.internal_queue(), value, &memory.users());
     }
 
-    /// An event for a list of waits of another queue: over when this one is and, if it is an in-order queue's, when all
-    /// commands before it are. It fails as this one does.
+    /// An event for a list of waits of another queue: over when this one is and, if it is an
+    /// in-order queue's, when all commands before it are. It fails as this one does.
     ///
-    /// An event that is waited for stands for its own command alone, also where the host sees it in its queue's order.
+    /// An event that is waited for stands for its own command alone, also where the host sees it in
+    /// its queue's order.
     #[must_use]
     pub fn in_turn(&self, event: &Event) -> Event {
         match event.awaited_turn() {
@@ -185,16 +186,16 @@ impl Context {
         process::note_loss();
     }
 
-    /// Poisons the bytes that were only in a device's memory, if no surviving device shares that, and marks the device as
-    /// lost. Drivers call it before they fail the commands that they hold.
+    /// Poisons the bytes that were only in a device's memory, if no surviving device shares that,
+    /// and marks the device as lost. Drivers call it before they fail the commands that they hold.
     pub fn device_lost(device: &Device, reason: &str, memory_is_gone: bool) {
         let cause = Error::from(ErrorKind::DeviceLost {
             device: device.name().to_owned(),
             reason: reason.to_owned(),
         });
         let loses_memory = memory_is_gone && device.space() != SpaceId::HOST;
-        // A thread that sees the device marked must find those bytes poisoned. A command that was enqueued between the
-        // two may have said since that its bytes are there.
+        // A thread that sees the device marked must find those bytes poisoned. A command that was
+        // enqueued between the two may have said since that its bytes are there.
         let mut without_copy = Vec::new();
         if loses_memory {
             without_copy.extend(Self::lose_space(device.space(), &cause));
@@ -210,7 +211,8 @@ impl Context {
         }
     }
 
-    /// Poisons the bytes that were valid only in a space, in all contexts. Gives the labels of their buffers.
+    /// Poisons the bytes that were valid only in a space, in all contexts. Gives the labels of
+    /// their buffers.
     fn lose_space(space: SpaceId, cause: &Error) -> Vec<String> {
         let mut without_copy = Vec::new();
         // Dropped with nothing locked: errors carry a user's code.

@@ -1,5 +1,5 @@
-//! The part of a context that its queues and memory objects share: devices and drivers, the queues for migrations, the joined
-//! list of waits, and the failures of memory objects.
+//! The part of a context that its queues and memory objects share: devices and drivers, the queues
+//! for migrations, the joined list of waits, and the failures of memory objects.
 
 use crate::command::{Command, EventId, slab};
 use crate::device::Device;
@@ -42,8 +42,9 @@ impl ContextShared {
         self.lost.get()
     }
 
-    /// A driver of the context's that goes on only while threads join it: one with devices that order commands themselves, and without
-    /// a thread. Another driver's command may wait for one of its commands, so every wait in the context joins it.
+    /// A driver of the context's that goes on only while threads join it: one with devices that
+    /// order commands themselves, and without a thread. Another driver's command may wait for one
+    /// of its commands, so every wait in the context joins it.
     pub(crate) fn stepped(&self) -> Option<Arc<dyn Router>> {
         let is_stepped =
             |driver: &&Arc<dyn Driver>| driver.runs_on_waiting_threads() && driver.needs_flush();
@@ -83,9 +84,9 @@ impl ContextShared {
         Some(queue)
     }
 
-    /// One event for a list of them, made by `make` unless the last list was the same. Gives also the event that this one
-    /// replaces. To drop that may drop an error, whose payload is a user's code, so the caller drops it when it has
-    /// handed over all its commands.
+    /// One event for a list of them, made by `make` unless the last list was the same. Gives also
+    /// the event that this one replaces. To drop that may drop an error, whose payload is a user's
+    /// code, so the caller drops it when it has handed over all its commands.
     pub(crate) fn join_waits(
         &self,
         events: &[Event],
@@ -184,7 +185,8 @@ pub(crate) fn recycle_slots() {
 /// The driver of a context's own queue: nothing in it needs a device.
 struct NoDriver;
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for NoDriver {
     fn name(&self) -> &'static str {
         "none"

@@ -31,13 +31,14 @@
 //! given up with the same error. A long search is also spread in this way: it may look at few
 //! commands at first, and at more the longer the wait has taken.
 //!
-//! User events hold the commands that wait for them but are held by nothing that the core knows of: code may complete
-//! them at any time. So they are part of no cycle. The one of a mapping's turn is the core's own.
+//! User events hold the commands that wait for them but are held by nothing that the core knows of:
+//! code may complete them at any time. So they are part of no cycle. The one of a mapping's turn is
+//! the core's own.
 //!
 //! # Why the search may look
 //!
-//! All is done under the lock of one registry. Commands end on other threads meanwhile, but none that
-//! the search looks at:
+//! All is done under the lock of one registry. Commands end on other threads meanwhile, but none
+//! that the search looks at:
 //!
 //! * A command that a registered thread is inside of does not end before that thread has taken its
 //!   entry out, under the lock, and left its wait.
@@ -180,7 +181,8 @@ const FEW: usize = 16;
 
 /// Goes forward from some commands, nearest first. See the module.
 struct Search {
-    /// The commands that were reached, in this order, each with the number of the command that led to it.
+    /// The commands that were reached, in this order, each with the number of the command that led
+    /// to it.
     reached: SmallVec<[(NonNull<Slot>, Option<usize>); FEW]>,
     /// Their numbers, once they are more than a few.
     numbers: HashMap<NonNull<Slot>, usize>,
@@ -231,12 +233,14 @@ impl Search {
         self.reached.len() > self.most
     }
 
-    /// The number of the command that holds an event: the event's own, or one before it where that matters.
+    /// The number of the command that holds an event: the event's own, or one before it where that
+    /// matters.
     ///
     /// # Safety
     /// The event is referred to by a registered thread or the caller.
     unsafe fn holder_of(&self, event: NonNull<Slot>) -> Option<usize> {
-        // SAFETY: as the caller promises: the fields that are read were written before the event was given out.
+        // SAFETY: as the caller promises: the fields that are read were written before the event
+        // was given out.
         let s = unsafe { event.as_ref() };
         self.find(event).or_else(|| {
             let in_turn = s.in_order.get();
@@ -251,8 +255,8 @@ impl Search {
         self.queues.iter().find(below).map(|(_, _, number)| *number)
     }
 
-    /// The number of the command that holds a goal: of events, the last one's if each is held, or with `any` that of the
-    /// first event that is held.
+    /// The number of the command that holds a goal: of events, the last one's if each is held, or
+    /// with `any` that of the first event that is held.
     ///
     /// # Safety
     /// As [`Search::holder_of`], for each event.
@@ -301,8 +305,8 @@ impl Search {
             return;
         }
         if s.phase.load(Ordering::Relaxed) < Phase::Running as u8 {
-            // SAFETY: it is not started. It waits for a command that does not end, or is ready and the searching
-            // thread's.
+            // SAFETY: it is not started. It waits for a command that does not end, or is ready and
+            // the searching thread's.
             if let Some(opened) = unsafe { opened_by(s) } {
                 self.reach(opened, Some(number));
             }
@@ -384,7 +388,8 @@ impl Search {
     }
 }
 
-/// The user event that a command completes when its waits are over: so it holds the commands that wait for that event.
+/// The user event that a command completes when its waits are over: so it holds the commands that
+/// wait for that event.
 ///
 /// # Safety
 /// The command is not ready, or this thread's and not started.
@@ -394,7 +399,8 @@ unsafe fn opened_by(holder: &Slot) -> Option<NonNull<Slot>> {
     unsafe { opens(holder.state_pointer()) }
 }
 
-/// Calls `look` with the commands that wait for the event of a list, until `look` says that it has seen enough.
+/// Calls `look` with the commands that wait for the event of a list, until `look` says that it has
+/// seen enough.
 ///
 /// # Safety
 /// Nobody closes the list meanwhile.
@@ -411,7 +417,8 @@ unsafe fn each_dependant(notify: &NotifyList, mut look: impl FnMut(NonNull<Slot>
     }
 }
 
-/// A thread's entry among those that wait. The drivers [poll](super::polling) for it. Dropping it takes the entry out.
+/// A thread's entry among those that wait. The drivers [poll](super::polling) for it. Dropping it
+/// takes the entry out.
 pub(super) struct Entry(u64, Waiting);
 
 impl Drop for Entry {
@@ -430,7 +437,8 @@ impl Registry {
         }
     }
 
-    /// The reason for which a wait of this thread would never end, if a search that looks at so many commands finds one.
+    /// The reason for which a wait of this thread would never end, if a search that looks at so
+    /// many commands finds one.
     fn refusal(&self, goal: &Goal, most: usize) -> Option<Error> {
         let mut search = Search::new(most);
         for command in running::commands() {
@@ -446,8 +454,8 @@ impl Registry {
     }
 }
 
-/// The error of a wait whose goal the first command holds. The last command holds the first one, and is one that this
-/// thread is inside of.
+/// The error of a wait whose goal the first command holds. The last command holds the first one,
+/// and is one that this thread is inside of.
 fn never_ends(goal: &Goal, way: &[NonNull<Slot>]) -> Error {
     // SAFETY: none of them ends while the registry is locked, so their bodies are there.
     let label = |slot: &NonNull<Slot>| quiet_name(unsafe { slot.as_ref() }).to_owned();
@@ -511,8 +519,8 @@ fn safe_name(s: &Slot) -> &str {
         .unwrap_or_else(|| vtable.kind.name())
 }
 
-/// The name of a command that does not end meanwhile. A kernel that has no label and is not timed says its name itself,
-/// which is a user's code, and the registry is locked: it is called a launch.
+/// The name of a command that does not end meanwhile. A kernel that has no label and is not timed
+/// says its name itself, which is a user's code, and the registry is locked: it is called a launch.
 fn quiet_name(s: &Slot) -> &str {
     match s.vtable.get() {
         Some(vtable) if vtable.kind == Kind::Launch => safe_name(s),
@@ -570,11 +578,12 @@ pub(super) fn search_again(entry: &Entry, most: usize) -> Result<(), Error> {
     }
 }
 
-/// The index of the first of some commands that hold the goal of this thread's wait, nearest first, if a search that
-/// looks at so many commands finds one.
+/// The index of the first of some commands that hold the goal of this thread's wait, nearest first,
+/// if a search that looks at so many commands finds one.
 ///
 /// # Safety
-/// Each is ready, and does not end meanwhile: the caller owns it, or is counted among those that run it.
+/// Each is ready, and does not end meanwhile: the caller owns it, or is counted among those that
+/// run it.
 pub(super) unsafe fn first_needed(
     goal: &Goal,
     ready: impl Iterator<Item = NonNull<Slot>>,
@@ -604,8 +613,8 @@ pub(super) unsafe fn first_needed(
 /// thread runs, the event that it waits for, and the commands that this event waits for, as far as
 /// they are known.
 ///
-/// Use it for a program that hangs. A thread that waits by other means, such as a lock or a channel,
-/// is not shown. See also [`log_waits_longer_than`](super::log_waits_longer_than).
+/// Use it for a program that hangs. A thread that waits by other means, such as a lock or a
+/// channel, is not shown. See also [`log_waits_longer_than`](super::log_waits_longer_than).
 #[must_use]
 pub fn wait_graph() -> String {
     if crate::process::is_forked() {
@@ -754,6 +763,7 @@ fn describe(s: &Slot, name: Option<&str>) -> String {
 
 /// The place in the source at which a user event was made, as its slot keeps it.
 pub(super) fn location(word: u64) -> Option<&'static Location<'static>> {
-    // SAFETY: null, or the word that `UserEvent::new` has put there: the address of a location, which is static.
+    // SAFETY: null, or the word that `UserEvent::new` has put there: the address of a location,
+    // which is static.
     unsafe { std::ptr::with_exposed_provenance::<Location<'static>>(word as usize).as_ref() }
 }

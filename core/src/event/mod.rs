@@ -41,9 +41,10 @@ pub struct Event {
     registration: Option<Box<Registration>>,
 }
 
-/// Set in the address of the slot: in a list of waits, the event's failure does not fail the waiting command. No field of
-/// its own, for every enqueue gives an event. A byte beside two words is moved in pieces, and a load that reads them back
-/// together has to wait until all stores before it have reached the cache.
+/// Set in the address of the slot: in a list of waits, the event's failure does not fail the
+/// waiting command. No field of its own, for every enqueue gives an event. A byte beside two words
+/// is moved in pieces, and a load that reads them back together has to wait until all stores before
+/// it have reached the cache.
 const ORDER_ALONE: usize = 1;
 
 const _: () = assert!(
@@ -71,8 +72,9 @@ impl Event {
         }
     }
 
-    /// The same event for a list of waits in which it is an order alone: a command that waits for it is run after it
-    /// however it ends. The failure of any other event in the list fails the command.
+    /// The same event for a list of waits in which it is an order alone: a command that waits for
+    /// it is run after it however it ends. The failure of any other event in the list fails the
+    /// command.
     #[must_use]
     pub fn as_order(&self) -> Self {
         let mut event = self.clone();
@@ -146,7 +148,8 @@ impl Event {
         (self.slot().in_order.get()).then_some((queue, sequence + 1))
     }
 
-    /// The queue and number of the command, if its queue shows events in order and a command before it may go on.
+    /// The queue and number of the command, if its queue shows events in order and a command before
+    /// it may go on.
     pub(crate) fn awaited_turn(&self) -> Option<(&'static Place, u64)> {
         let (queue, end) = self.visible_at()?;
         (!queue.progress.reached(end - 1)).then_some((queue, end - 1))
@@ -237,8 +240,9 @@ impl Event {
         self.join(None)
     }
 
-    /// Waits until the command is over, for so long at most. In a callback, other callbacks that this thread is to call
-    /// are not called meanwhile: they may take longer, or wait for code after this wait.
+    /// Waits until the command is over, for so long at most. In a callback, other callbacks that
+    /// this thread is to call are not called meanwhile: they may take longer, or wait for code
+    /// after this wait.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
@@ -265,12 +269,14 @@ impl Event {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is said. Of several drivers
-    /// that [run on waiting threads](crate::Driver::runs_on_waiting_threads) one is run: the first event's that has such a one.
+    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is
+    /// said. Of several drivers that [run on waiting
+    /// threads](crate::Driver::runs_on_waiting_threads) one is run: the first event's that has such
+    /// a one.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could never end, as if there are
-    /// none.
+    /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could
+    /// never end, as if there are none.
     pub fn wait_for_first(events: &[&Event], timeout: Option<Duration>) -> Result<()> {
         if events.is_empty() {
             return Err(ErrorKind::WouldDeadlock {
@@ -297,17 +303,18 @@ impl Event {
     /// is. It runs on whichever thread ends the command, with no lock held;
     /// keep it short. Callbacks of one thread are called one after the other.
     ///
-    /// A callback may call [`Event::wait`]. Meanwhile the thread calls its other callbacks. A callback that blocks by other
-    /// means, such as an executor's `block_on`, may wait for one of these for ever. On a thread of a driver a wait fails with
-    /// [`ErrorKind::WouldDeadlock`].
+    /// A callback may call [`Event::wait`]. Meanwhile the thread calls its other callbacks. A
+    /// callback that blocks by other means, such as an executor's `block_on`, may wait for one of
+    /// these for ever. On a thread of a driver a wait fails with [`ErrorKind::WouldDeadlock`].
     ///
-    /// A callback must not wait for anything that another thread does after a wait of its own. A thread that waits ends
-    /// commands, so it may be this very thread, inside of that wait. For the same reason a callback must not take a lock that
-    /// any thread holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks for a callback. Each of these
-    /// may end commands and call the callback, which would then wait for its own thread.
+    /// A callback must not wait for anything that another thread does after a wait of its own. A
+    /// thread that waits ends commands, so it may be this very thread, inside of that wait. For the
+    /// same reason a callback must not take a lock that any thread holds while it enqueues,
+    /// flushes, waits, drops a buffer or a queue, or asks for a callback. Each of these may end
+    /// commands and call the callback, which would then wait for its own thread.
     ///
-    /// In a [child](crate::process) of a process that used Quipu, it is called now. If the command is not over, the result is
-    /// [`ErrorKind::Forked`].
+    /// In a [child](crate::process) of a process that used Quipu, it is called now. If the command
+    /// is not over, the result is [`ErrorKind::Forked`].
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         if let Err(forked) = crate::process::check() {
             let result = if self.is_visible() {

@@ -1,9 +1,10 @@
 //! Drivers that do not poll, because a user does: see `crate::polling`.
 //!
-//! * A driver is suspended while it has a guard and no thread waits. Guards and waits are counted. Both counts are
-//!   changed before the other one is looked at. So the thread that changes one of them last sees both, and sets the
-//!   drivers right under the lock.
-//! * A short wait does not count. A wait counts from its first sleep, or from its beginning if there is a guard by then.
+//! * A driver is suspended while it has a guard and no thread waits. Guards and waits are counted.
+//!   Both counts are changed before the other one is looked at. So the thread that changes one of
+//!   them last sees both, and sets the drivers right under the lock.
+//! * A short wait does not count. A wait counts from its first sleep, or from its beginning if
+//!   there is a guard by then.
 
 use crate::router::{Router, is_same};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,7 +65,8 @@ pub(crate) fn suspend(drivers: impl Iterator<Item = Arc<dyn Router>>) {
     guarded.set_right();
     for driver in drivers {
         if guarded.are_suspended {
-            // SAFETY: it goes on when a thread waits, or as the guard goes: it is one of the drivers.
+            // SAFETY: it goes on when a thread waits, or as the guard goes: it is one of the
+            // drivers.
             unsafe { driver.pause_polling() };
         }
         guarded.drivers.push(driver);

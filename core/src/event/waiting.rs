@@ -1,4 +1,5 @@
-//! Host threads that wait, in the way of the driver of their goal, or of the driver whose threads they are.
+//! Host threads that wait, in the way of the driver of their goal, or of the driver whose threads
+//! they are.
 
 use super::blocked::{self, Goal};
 use super::polling;
@@ -89,7 +90,8 @@ pub(super) fn join_first(events: &[&Event], deadline: Option<Deadline<'_>>) -> R
             drivers.push(driver);
         }
     }
-    // One that gets nowhere without threads that wait, for the others do. Of several of these one is waited for alone.
+    // One that gets nowhere without threads that wait, for the others do. Of several of these one
+    // is waited for alone.
     let driver = drivers.iter().find(|driver| driver.is_run_by_waits());
     let driver = driver.or(drivers.first()).map(|driver| &**driver);
     let happened = || events.iter().any(|event| event.is_visible());
@@ -108,9 +110,9 @@ thread_local! {
     static SEES_TO: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
 }
 
-/// True if this thread is about to [join](crate::Driver::join) this driver, without a deadline, or enqueues to a queue of it that
-/// is flushed later. The driver then wakes no other thread to notice ends. The thread joins even if there is nothing left to
-/// wait for.
+/// True if this thread is about to [join](crate::Driver::join) this driver, without a deadline, or
+/// enqueues to a queue of it that is flushed later. The driver then wakes no other thread to notice
+/// ends. The thread joins even if there is nothing left to wait for.
 #[must_use]
 pub fn will_poll(driver: *const ()) -> bool {
     SEES_TO.get() == driver
@@ -122,8 +124,8 @@ pub(crate) struct SeesTo(*const ());
 impl SeesTo {
     /// Says that the thread joins this driver.
     pub(crate) fn join(driver: Option<&dyn Router>) -> Self {
-        // Else another driver says how it waits, or that it must not. Inside of a command the wait may be refused, once all is
-        // flushed.
+        // Else another driver says how it waits, or that it must not. Inside of a command the wait
+        // may be refused, once all is flushed.
         let joins = || JOINER.get().is_none() && REFUSAL.get().is_none() && !running::is_inside();
         match driver.filter(|_| joins()) {
             Some(driver) => Self::flush(driver),
@@ -187,7 +189,8 @@ enum Target<'a> {
     Queue(&'static Place, u64),
 }
 
-/// A host thread that waits: for an event, for the first of several, or for a queue to reach a number.
+/// A host thread that waits: for an event, for the first of several, or for a queue to reach a
+/// number.
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<Deadline<'a>>,
@@ -223,12 +226,12 @@ const LOOKS: [Duration; 4] = [
     Duration::from_secs(10),
 ];
 
-/// Looks after which a wait hands over all that its thread was to run: a driver that runs it on the calling thread has another
-/// thread run it then.
+/// Looks after which a wait hands over all that its thread was to run: a driver that runs it on the
+/// calling thread has another thread run it then.
 const LOOKS_BEFORE_ALL: usize = 2;
 
-/// The number of commands that a search may see as a wait begins. It grows by a factor at each look:
-/// a search takes little of the time that has passed.
+/// The number of commands that a search may see as a wait begins. It grows by a factor at each
+/// look: a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
 /// The number of commands that a search may see if it saves no more than to wake a thread.
 const SHORT_SEARCH: usize = 16;
@@ -285,9 +288,9 @@ thread_local! {
     static REFUSAL: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Forbids this thread to wait from now on, for any goal, and says why; `None` allows it. Gives the reason from before.
-/// For a driver that goes on only when its callee returns: the wait may be for a command of another driver that needs
-/// this thread.
+/// Forbids this thread to wait from now on, for any goal, and says why; `None` allows it. Gives the
+/// reason from before. For a driver that goes on only when its callee returns: the wait may be for
+/// a command of another driver that needs this thread.
 pub fn refuse_waits(why: Option<&'static str>) -> Option<&'static str> {
     REFUSAL.replace(why)
 }
@@ -302,8 +305,8 @@ thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether this thread does all work alone, as one that steps a machine without threads: then no other thread takes
-/// over commands that become ready here. Gives the value from before.
+/// Says whether this thread does all work alone, as one that steps a machine without threads: then
+/// no other thread takes over commands that become ready here. Gives the value from before.
 pub fn work_alone(alone: bool) -> bool {
     ALONE.replace(alone)
 }
@@ -334,7 +337,8 @@ impl Wait for Waiter<'_> {}
 impl<'a> Waiter<'a> {
     /// The waiter that a wait is.
     pub(crate) fn of(wait: &'a (dyn Wait + 'a)) -> &'a Self {
-        // SAFETY: the trait cannot be named outside of this crate, which implements it for this type alone.
+        // SAFETY: the trait cannot be named outside of this crate, which implements it for this
+        // type alone.
         unsafe { &*std::ptr::from_ref(wait).cast::<Self>() }
     }
 
@@ -434,8 +438,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// The time by a clock. A user's clock may panic. Drivers do not expect that where they look at the time, so the wait
-    /// is late then, and panics when they are through with it.
+    /// The time by a clock. A user's clock may panic. Drivers do not expect that where they look at
+    /// the time, so the wait is late then, and panics when they are through with it.
     fn read(&self, clock: &dyn Clock) -> Duration {
         self.ask(|| clock.now()).unwrap_or(Duration::MAX)
     }
@@ -476,7 +480,8 @@ impl<'a> Waiter<'a> {
         Ok(())
     }
 
-    /// Called before this thread sleeps. Gives the time after which it has to look after the wait, if it has to.
+    /// Called before this thread sleeps. Gives the time after which it has to look after the wait,
+    /// if it has to.
     fn until_look(&self) -> Option<Duration> {
         let whole = self.whole();
         let watch = &whole.watch;
@@ -502,7 +507,8 @@ impl<'a> Waiter<'a> {
             .is_some_and(|next| self.whole().now() >= next)
     }
 
-    /// Looks after the wait, if that is due, after this thread has slept, or was woken. True if it was due.
+    /// Looks after the wait, if that is due, after this thread has slept, or was woken. True if it
+    /// was due.
     fn look(&self, with_flush: bool) -> bool {
         let whole = self.whole();
         let watch = &whole.watch;
@@ -553,13 +559,14 @@ impl<'a> Waiter<'a> {
         unsafe { blocked::first_needed(&self.goal(), slots, usize::MAX) }
     }
 
-    /// True if this wait needs the command, as far as a short search finds out. For a driver that could run it on the thread
-    /// that waits: if its code blocks, the thread loses nothing by it that it would have had otherwise.
+    /// True if this wait needs the command, as far as a short search finds out. For a driver that
+    /// could run it on the thread that waits: if its code blocks, the thread loses nothing by it
+    /// that it would have had otherwise.
     #[must_use]
     pub fn needs(&self, command: &Command) -> bool {
         let slot = NonNull::from(command.slot());
-        // Mostly a wait is for the command, or for an event that its queue shows after it: a look tells, and a search
-        // takes a lock.
+        // Mostly a wait is for the command, or for an event that its queue shows after it: a look
+        // tells, and a search takes a lock.
         let in_turn = |(queue, end): (&Place, u64)| {
             let own = command.slot();
             let is_of_queue = own.queue.get().is_some_and(|its| std::ptr::eq(its, queue));
@@ -627,8 +634,9 @@ impl<'a> Waiter<'a> {
         self.sleep_and(|| None);
     }
 
-    /// As [`sleep`](Waiter::sleep), for a thread that has something else to do as well. `see_to` does that: it is called
-    /// before each time the thread is parked, and gives the longest time to park. It may have the thread unparked, too.
+    /// As [`sleep`](Waiter::sleep), for a thread that has something else to do as well. `see_to`
+    /// does that: it is called before each time the thread is parked, and gives the longest time to
+    /// park. It may have the thread unparked, too.
     pub fn sleep_and(&self, see_to: impl FnMut() -> Option<Duration>) {
         // An event is looked at in a line that only its end writes. A queue's progress is written
         // by every command: there a thread waits to be told.
@@ -686,9 +694,9 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Sleeps until this thread is unparked or time is up, or until it is to [look after](Waiter::look_after) the wait: true
-    /// if it is by then. Flushes and logs nothing, and reads no clock but the system's: for a thread whose driver takes it to
-    /// be asleep.
+    /// Sleeps until this thread is unparked or time is up, or until it is to [look
+    /// after](Waiter::look_after) the wait: true if it is by then. Flushes and logs nothing, and
+    /// reads no clock but the system's: for a thread whose driver takes it to be asleep.
     #[must_use]
     pub fn nap(&self) -> bool {
         debug_assert!(!self.has_users_clock(), "that may do anything, as to wait");
@@ -701,8 +709,9 @@ impl<'a> Waiter<'a> {
         self.is_look_due()
     }
 
-    /// Looks after the wait, and may log it: a subscriber is a user's code, so nobody must count on this thread meanwhile. True
-    /// if the wait should flush again, too: the thread goes on by [`Waiter::rest`], which does.
+    /// Looks after the wait, and may log it: a subscriber is a user's code, so nobody must count on
+    /// this thread meanwhile. True if the wait should flush again, too: the thread goes on by
+    /// [`Waiter::rest`], which does.
     #[must_use]
     pub fn look_after(&self) -> bool {
         self.look(false) && (flush_demand::is_needed() || has_ours())
@@ -737,8 +746,8 @@ impl<'a> Waiter<'a> {
         self.deadline.is_some()
     }
 
-    /// True if it may be done before other work that its thread could do meanwhile: time may be up, or another of several
-    /// events over.
+    /// True if it may be done before other work that its thread could do meanwhile: time may be up,
+    /// or another of several events over.
     #[must_use]
     pub fn is_impatient(&self) -> bool {
         self.has_deadline() || matches!(self.target, Target::Events([_, _, ..]))
@@ -750,8 +759,9 @@ impl<'a> Waiter<'a> {
         self.arm_by(Action::Unpark(std::thread::current()))
     }
 
-    /// Has `call` called when the wait is done, on the thread that brings that about, with no lock held; `None` if it is
-    /// done (it may have been called then, if it came about meanwhile). It must be short, and not wait.
+    /// Has `call` called when the wait is done, on the thread that brings that about, with no lock
+    /// held; `None` if it is done (it may have been called then, if it came about meanwhile). It
+    /// must be short, and not wait.
     #[must_use]
     pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
         self.arm_by(Action::Notify(Box::new(call)))

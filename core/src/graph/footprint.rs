@@ -31,7 +31,8 @@ impl Draft {
         }
     }
 
-    /// Notes that `range`, but for bytes that the graph has written by then, is needed in `space` as the launch starts.
+    /// Notes that `range`, but for bytes that the graph has written by then, is needed in `space`
+    /// as the launch starts.
     pub(super) fn needs(&mut self, range: &Range<u64>, space: SpaceId) {
         let untouched = self.tracker.untouched(range).into_iter();
         self.from_before
@@ -149,7 +150,8 @@ impl Footprint {
         }
     }
 
-    /// Records that the launch `id` uses the object, whose tracker the caller has locked, and that this orders nothing.
+    /// Records that the launch `id` uses the object, whose tracker the caller has locked, and that
+    /// this orders nothing.
     pub(crate) fn record_user(&self, waits: &mut Waits<'_>, id: EventId) {
         // SAFETY: locked by the caller; not dropped, so not unlocked.
         let mut tracker = ManuallyDrop::new(unsafe { self.memory.locked_tracker() });

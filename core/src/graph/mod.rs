@@ -16,8 +16,8 @@
 //! 1. The graph's commands lie in slots of their own, which they keep. Their notify
 //!    lists are made once, with the edges that an enqueue would make, and are never
 //!    closed. The first of them, the *roots*, wait for one thing more: the launch.
-//! 2. When the launch is ready, its owner *plays* it (`launch`): tells drivers with a sync domain of
-//!    their commands, and resolves the roots' wait. From there on commands go their usual way.
+//! 2. When the launch is ready, its owner *plays* it (`launch`): tells drivers with a sync domain
+//!    of their commands, and resolves the roots' wait. From there on commands go their usual way.
 //! 3. A command that ends sets its own state back, and then resolves the waits for it
 //!    (`command::finish::end_recorded`). Nothing is freed, nothing exchanged.
 //! 4. The *end*, a marker, waits for the commands that no other command waits for, and ends the
@@ -28,10 +28,10 @@
 //!
 //! # Migrations
 //!
-//! Bytes that the graph reads before it writes them are brought to their reader's space before the graph starts. Validity
-//! may be different each time, so this is worked out at the launch, as for any command (`footprint`). Bytes that one
-//! command of the graph leaves and another needs elsewhere are always moved in the same way, by migrations that are
-//! recorded with the others.
+//! Bytes that the graph reads before it writes them are brought to their reader's space before the
+//! graph starts. Validity may be different each time, so this is worked out at the launch, as for
+//! any command (`footprint`). Bytes that one command of the graph leaves and another needs
+//! elsewhere are always moved in the same way, by migrations that are recorded with the others.
 //!
 //! # Failure
 //!
@@ -150,7 +150,8 @@ impl Drop for Commands {
     fn drop(&mut self) {
         for recorded in self.0.drain(..) {
             let slot = recorded.slot;
-            // SAFETY: no launch is under way, for it would keep the graph; so nobody else touches the slots.
+            // SAFETY: no launch is under way, for it would keep the graph; so nobody else touches
+            // the slots.
             let s = unsafe { slot.as_ref() };
             if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
                 // SAFETY: the state is the vtable's, and dropped once.

@@ -248,8 +248,8 @@ impl Recording {
     /// As [`Queue::write`] and [`Recording::launch`].
     ///
     /// # Safety
-    /// The requirements of [`HostMemory::new`] hold as long as the graph lives, not only until the first transfer is
-    /// over.
+    /// The requirements of [`HostMemory::new`] hold as long as the graph lives, not only until the
+    /// first transfer is over.
     pub unsafe fn write(
         &self,
         queue: &Queue,
@@ -275,7 +275,8 @@ impl Recording {
         self.record_data(queue, body, &accesses, rows.as_slice(), after)
     }
 
-    /// Records a command that does nothing in place of one whose accesses have no bytes, which are checked.
+    /// Records a command that does nothing in place of one whose accesses have no bytes, which are
+    /// checked.
     fn record_nothing(
         &self,
         queue: &Queue,
@@ -312,8 +313,9 @@ impl Recording {
         self.record(queue, body, 1, &request)
     }
 
-    /// The steps of an enqueue, as far as they can be done before a launch. The body is a user's: it is made a command, which
-    /// may ask for its name, and dropped if it is refused, with nothing locked.
+    /// The steps of an enqueue, as far as they can be done before a launch. The body is a user's:
+    /// it is made a command, which may ask for its name, and dropped if it is refused, with nothing
+    /// locked.
     fn record<B: Body>(
         &self,
         queue: &Queue,
@@ -349,8 +351,8 @@ impl std::fmt::Debug for Recording {
 }
 
 impl State {
-    /// Orders a command among those that are there. Earlier checks still hold, whatever other threads have recorded
-    /// since.
+    /// Orders a command among those that are there. Earlier checks still hold, whatever other
+    /// threads have recorded since.
     fn record(
         &mut self,
         queue: &Queue,
@@ -362,7 +364,8 @@ impl State {
         let lane = self.lane_of(queue);
         let space = queue.shared().space();
         let range_of = |access: &Access<'_>| access.offset..access.offset + access.length;
-        // First, for it may be refused: nothing that is noted below may name a command that is not there.
+        // First, for it may be refused: nothing that is noted below may name a command that is not
+        // there.
         for access in request.accesses.iter().filter(|access| access.mode.reads()) {
             self.check_routes(access.memory, &range_of(access), space)?;
         }
@@ -544,8 +547,8 @@ impl State {
         })
     }
 
-    /// Has the bytes in `space` when the next command needs them: as the launch starts, or by migrations between the graph's
-    /// commands.
+    /// Has the bytes in `space` when the next command needs them: as the launch starts, or by
+    /// migrations between the graph's commands.
     fn bring(
         &mut self,
         memory: &Memory,
@@ -801,7 +804,8 @@ impl Recorder for Gather<'_> {
     }
 
     fn discard(&mut self, error: Error) {
-        // For the same reason there is none. The tracker is the recording's own, and locked by nobody.
+        // For the same reason there is none. The tracker is the recording's own, and locked by
+        // nobody.
         drop(error);
     }
 

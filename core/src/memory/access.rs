@@ -57,8 +57,8 @@ impl<'a> Argument<'a> {
     #[must_use]
     #[inline]
     pub fn memory(self) -> &'a Memory {
-        // SAFETY: `of_live_command` and `all_of_live_command` say that such a command is not over for `'a`. Memory
-        // outlives the commands that use it (see `memory`).
+        // SAFETY: `of_live_command` and `all_of_live_command` say that such a command is not over
+        // for `'a`. Memory outlives the commands that use it (see `memory`).
         unsafe { self.memory_pointer().as_ref() }
     }
 

@@ -1,13 +1,15 @@
 //! Allocations in devices' spaces, and making room for them.
 //!
-//! To bring bytes from an allocation to the host, or back, may take long, as the device may be another machine's. So
-//! nothing is locked meanwhile:
+//! To bring bytes from an allocation to the host, or back, may take long, as the device may be
+//! another machine's. So nothing is locked meanwhile:
 //!
-//! 1. A thread that moves bytes says so in [`Cold::moving`], and unlocks. From then on no other thread moves or frees
-//!    that allocation. A thread that hands over a command that uses it waits in [`Memory::allocation`]; an enqueue does
-//!    not.
-//! 2. Bytes that are written back to the host's copy are read by an event. Commands that write them wait for the event.
-//! 3. When the bytes are there, all is looked at again: a copy that a command has needed or written since is kept.
+//! 1. A thread that moves bytes says so in [`Cold::moving`], and unlocks. From then on no other
+//!    thread moves or frees that allocation. A thread that hands over a command that uses it waits
+//!    in [`Memory::allocation`]; an enqueue does not.
+//! 2. Bytes that are written back to the host's copy are read by an event. Commands that write them
+//!    wait for the event.
+//! 3. When the bytes are there, all is looked at again: a copy that a command has needed or written
+//!    since is kept.
 
 use super::owner::{self, Owner};
 use super::{Allocation, Cold, Ignore, Memory, Placed, SpaceId, TrackerGuard, space};
@@ -97,8 +99,9 @@ impl Memory {
     /// ```
     ///
     /// # Safety
-    /// The caller is the space's driver, and hands over a command that uses the object, on a thread on which that driver
-    /// says what is [in use](crate::Driver::is_in_use): nothing that it says is not in use is handed to a device meanwhile.
+    /// The caller is the space's driver, and hands over a command that uses the object, on a thread
+    /// on which that driver says what is [in use](crate::Driver::is_in_use): nothing that it says
+    /// is not in use is handed to a device meanwhile.
     pub unsafe fn allocation(&self, space: SpaceId) -> Result<Allocation> {
         debug_assert_ne!(space, SpaceId::HOST);
         if let Some(allocation) = self.settled(space).allocation(space) {
@@ -123,7 +126,8 @@ impl Memory {
             let moving = self.begin_moving(cold, space);
             let driver = &placed.driver;
             let written = catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: just allocated, and given to nobody yet; the bytes are as many as the object's.
+                // SAFETY: just allocated, and given to nobody yet; the bytes are as many as the
+                // object's.
                 unsafe { driver.write_bytes(key, allocation.address, 0, &bytes) }
             }));
             cold = moving.end();
@@ -152,7 +156,8 @@ impl Memory {
         settled.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that bytes are on their way to or from a space, until the result is dropped. Nothing may be locked meanwhile.
+    /// Says that bytes are on their way to or from a space, until the result is dropped. Nothing
+    /// may be locked meanwhile.
     fn begin_moving<'a>(&'a self, mut cold: MutexGuard<'a, Cold>, space: SpaceId) -> Moving<'a> {
         cold.moving.push(space);
         Moving {
@@ -236,8 +241,9 @@ impl Memory {
         Err(error)
     }
 
-    /// Frees the object's allocation in a space, if `what` covers it, and writes back the bytes that are valid only
-    /// there. Called under memory pressure, with nothing locked; it waits for nothing but those bytes.
+    /// Frees the object's allocation in a space, if `what` covers it, and writes back the bytes
+    /// that are valid only there. Called under memory pressure, with nothing locked; it waits for
+    /// nothing but those bytes.
     pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> Evicted {
         let cold = match self.cold.try_lock() {
             Ok(cold) => cold,
@@ -293,7 +299,8 @@ impl Memory {
         Evicted::Freed
     }
 
-    /// Brings the bytes that are only in an idle object's allocation to the host, and gives the allocation up.
+    /// Brings the bytes that are only in an idle object's allocation to the host, and gives the
+    /// allocation up.
     fn write_back(
         &self,
         mut cold: MutexGuard<'_, Cold>,
@@ -316,12 +323,14 @@ impl Memory {
         let read = ranges.iter().try_for_each(|range| {
             let start = usize::try_from(range.start).ok()?;
             let length = usize::try_from(range.end - range.start).ok()?;
-            // SAFETY: within the host's copy, which stays with the object. A command that writes these bytes waits for
-            // `reading`. They are valid nowhere but in the allocation, so a command that needs them on the host brings
-            // them from there, which waits for the allocation.
+            // SAFETY: within the host's copy, which stays with the object. A command that writes
+            // these bytes waits for `reading`. They are valid nowhere but in the allocation, so a
+            // command that needs them on the host brings them from there, which waits for the
+            // allocation.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
             let address = place.allocation.address;
-            // SAFETY: the allocation stays while `moving` says so, and commands that write it wait for `reading`.
+            // SAFETY: the allocation stays while `moving` says so, and commands that write it wait
+            // for `reading`.
             let read = unsafe {
                 place
                     .driver
@@ -329,7 +338,8 @@ impl Memory {
             };
             read.ok()
         });
-        // First: a command that waits for `reading` may be handed over by this thread, which asks for the allocation.
+        // First: a command that waits for `reading` may be handed over by this thread, which asks
+        // for the allocation.
         drop(moving);
         reading.complete();
         if read.is_none() {
@@ -342,7 +352,8 @@ impl Memory {
             return Evicted::Busy;
         }
         let mut tracker = self.tracker();
-        // Without a write more bytes may be only here by now: another device is lost, whose copies went with it.
+        // Without a write more bytes may be only here by now: another device is lost, whose copies
+        // went with it.
         let is_as_it_was = tracker.writes() == writes && tracker.only_in(place.space) == ranges;
         if !tracker.is_idle() || !is_as_it_was || !cold.mappings.is_empty() {
             return Evicted::Busy;
@@ -351,12 +362,13 @@ impl Memory {
         self.forget(cold, tracker, place)
     }
 
-    /// Takes the bytes of an allocation to the host, to be put back when the next command that uses it is handed over.
-    /// Does nothing if a command that was handed over is not over. Validity stays as it is: the tracker has the state
-    /// after all commands have run.
+    /// Takes the bytes of an allocation to the host, to be put back when the next command that uses
+    /// it is handed over. Does nothing if a command that was handed over is not over. Validity
+    /// stays as it is: the tracker has the state after all commands have run.
     fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Placed) -> Evicted {
         let address = place.allocation.address;
-        // SAFETY: this thread hands over a command of the driver whose space it is (`Memory::allocation`).
+        // SAFETY: this thread hands over a command of the driver whose space it is
+        // (`Memory::allocation`).
         if unsafe { place.driver.uses(place.key, address, self) } {
             return Evicted::Nothing;
         }
@@ -369,7 +381,8 @@ impl Memory {
         }
         bytes.resize(size, 0);
         let moving = self.begin_moving(cold, place.space);
-        // SAFETY: no command that was handed over uses it, and none is handed over while `moving` says so.
+        // SAFETY: no command that was handed over uses it, and none is handed over while `moving`
+        // says so.
         let read = unsafe { place.driver.read_bytes(place.key, address, 0, &mut bytes) };
         let mut cold = moving.end();
         if read.is_err() {
@@ -382,7 +395,8 @@ impl Memory {
         quietly(
             || tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "swapped out"),
         );
-        // SAFETY: taken out above, and no command that was handed over uses it (`is_in_use`, and `moving` since).
+        // SAFETY: taken out above, and no command that was handed over uses it (`is_in_use`, and
+        // `moving` since).
         unsafe { place.free() };
         Evicted::Freed
     }

@@ -39,7 +39,8 @@ impl Drop for MemoryRef {
     }
 }
 
-/// A handle that goes when no command uses the object any more, wherever that may be: the tracker stays with whose it is.
+/// A handle that goes when no command uses the object any more, wherever that may be: the tracker
+/// stays with whose it is.
 pub(crate) struct Unused(ManuallyDrop<MemoryRef>);
 
 impl Unused {
@@ -55,8 +56,9 @@ impl Drop for Unused {
 }
 
 impl MemoryRef {
-    /// True if there are only so many handles, and nothing was set by others that commands of another user would notice: no mapping,
-    /// no content size and no label. Nothing of that changes afterwards if all these handles are the caller's own.
+    /// True if there are only so many handles, and nothing was set by others that commands of
+    /// another user would notice: no mapping, no content size and no label. Nothing of that changes
+    /// afterwards if all these handles are the caller's own.
     #[must_use]
     pub fn is_unshared(&self, handles: u64) -> bool {
         // After what was done by the handles that are gone.
@@ -65,8 +67,9 @@ impl MemoryRef {
             && self.cold().label.is_none()
     }
 
-    /// Gives the handle up, once. The last one frees the object, which may be known to be unused, and gives up the
-    /// object's handle of its content size, which may have one itself: nothing recurses.
+    /// Gives the handle up, once. The last one frees the object, which may be known to be unused,
+    /// and gives up the object's handle of its content size, which may have one itself: nothing
+    /// recurses.
     fn give_up(&mut self, is_unused: bool) {
         let mut kept = self.release(is_unused);
         while let Some(size) = kept {
@@ -74,7 +77,8 @@ impl MemoryRef {
         }
     }
 
-    /// As [`give_up`](MemoryRef::give_up), but for the content size of the object that is freed, which it gives.
+    /// As [`give_up`](MemoryRef::give_up), but for the content size of the object that is freed,
+    /// which it gives.
     fn release(&mut self, is_unused: bool) -> Option<MemoryRef> {
         if self.handles.fetch_sub(1, Ordering::Release) != 1 {
             return None;

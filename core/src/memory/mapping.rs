@@ -144,14 +144,17 @@ impl HostQueue {
 }
 
 impl HostQueue {
-    /// Lends the bytes of `access` to the host, without registering a mapping. It is a command like any other: others
-    /// wait for its end, and may be enqueued at once. So a thread that enqueues need not be the one to give the bytes
-    /// back. `begin` gets the bytes when the command's turn has come, on any thread, with no lock held; or nothing, if
-    /// the turn will never come. It runs inside of the command, which ends when it has returned at the earliest, and must not
-    /// wait: other commands that became ready with this one may come after it. If it panics, the command fails.
+    /// Lends the bytes of `access` to the host, without registering a mapping. It is a command like
+    /// any other: others wait for its end, and may be enqueued at once. So a thread that enqueues
+    /// need not be the one to give the bytes back. `begin` gets the bytes when the command's turn
+    /// has come, on any thread, with no lock held; or nothing, if the turn will never come. It runs
+    /// inside of the command, which ends when it has returned at the earliest, and must not wait:
+    /// other commands that became ready with this one may come after it. If it panics, the command
+    /// fails.
     ///
     /// # Errors
-    /// If the range is out of bounds or mapped, or belongs to another context, or the context is lost.
+    /// If the range is out of bounds or mapped, or belongs to another context, or the context is
+    /// lost.
     pub fn lend(
         &self,
         access: Access<'_>,
@@ -167,15 +170,17 @@ impl HostQueue {
         self.queue.enqueue(body, 1, &request)
     }
 
-    /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there. It
-    /// comes after the waits of the request and the last barrier of `queue`, which takes it for one of its own commands.
-    /// It runs on the thread that ends its last wait, so it must not wait for anything. In an in-order queue that has its
-    /// [hazards to itself](crate::Hazards::within_queue) it comes between two barriers. A command that another thread enqueues
-    /// meanwhile may run beside it.
+    /// Has `task` run on the host with all accesses of the request, which are
+    /// [resolved](HostLease::argument) there. It comes after the waits of the request and the last
+    /// barrier of `queue`, which takes it for one of its own commands. It runs on the thread that
+    /// ends its last wait, so it must not wait for anything. In an in-order queue that has its
+    /// [hazards to itself](crate::Hazards::within_queue) it comes between two barriers. A command
+    /// that another thread enqueues meanwhile may run beside it.
     ///
     /// # Errors
-    /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost; of a
-    /// blocking queue also if waiting here could never end, and then the task is cancelled.
+    /// If a range is out of bounds or belongs to another context, or the context or the queue's
+    /// device is lost; of a blocking queue also if waiting here could never end, and then the task
+    /// is cancelled.
     pub fn run(
         &self,
         queue: &Queue,
@@ -218,18 +223,21 @@ impl HostQueue {
 pub struct HostTurn {
     /// The turn's own event: how it ended, and when it ran.
     pub event: Event,
-    /// The queue's: over when the turn is and, as the queue shows its events, when all before it are. It fails with the turn.
+    /// The queue's: over when the turn is and, as the queue shows its events, when all before it
+    /// are. It fails with the turn.
     pub in_queue: Event,
 }
 
-/// Bytes that are the host's until it says how that went. Dropped without that, the command has failed.
+/// Bytes that are the host's until it says how that went. Dropped without that, the command has
+/// failed.
 pub struct HostLease {
     bytes: RawArgument,
     command: Option<Command>,
     begun: Arc<Mutex<Begun>>,
 }
 
-/// True if what a lease was given to still runs. It runs inside of the command, which does not end before.
+/// True if what a lease was given to still runs. It runs inside of the command, which does not end
+/// before.
 enum Begun {
     Inside,
     /// The lease was given back meanwhile.
@@ -238,12 +246,13 @@ enum Begun {
     Left,
 }
 
-// SAFETY: the pointer is to bytes that are the command's alone (or, for a read, that nobody writes), on whichever
-// thread.
+// SAFETY: the pointer is to bytes that are the command's alone (or, for a read, that nobody
+// writes), on whichever thread.
 unsafe impl Send for HostLease {}
 
 impl HostLease {
-    /// The bytes on the host. As for a [`Hold`], nobody else writes them, nor reads bytes that are lent to be written.
+    /// The bytes on the host. As for a [`Hold`], nobody else writes them, nor reads bytes that are
+    /// lent to be written.
     #[must_use]
     pub fn bytes(&self) -> RawArgument {
         self.bytes
@@ -264,7 +273,8 @@ impl HostLease {
         }
     }
 
-    /// Gives them back, and says how it went. The command is over, at the latest when what the lease was given to has returned.
+    /// Gives them back, and says how it went. The command is over, at the latest when what the
+    /// lease was given to has returned.
     pub fn finish(mut self, result: Result<()>) {
         self.give_back(result);
     }
@@ -340,9 +350,9 @@ impl Reservation {
     /// Takes the bytes.
     ///
     /// # Errors
-    /// The reason for which they will never be the host's: the command that should have written them failed, the
-    /// reservation was cancelled, or there is no memory for them. [`ErrorKind::TimedOut`] if it is not known yet, and
-    /// then the turn is given up.
+    /// The reason for which they will never be the host's: the command that should have written
+    /// them failed, the reservation was cancelled, or there is no memory for them.
+    /// [`ErrorKind::TimedOut`] if it is not known yet, and then the turn is given up.
     pub fn take(self) -> Result<Hold> {
         if !self.granted.is_complete() {
             return Err(ErrorKind::TimedOut.into());
@@ -417,8 +427,8 @@ impl Drop for FinishOnDrop {
     }
 }
 
-/// Ends a command that was the host's. In a child of fork it is kept: other threads may have had the locks of its
-/// dependants.
+/// Ends a command that was the host's. In a child of fork it is kept: other threads may have had
+/// the locks of its dependants.
 fn end(command: Command, result: Result<()>) {
     if crate::process::is_forked() {
         std::mem::forget((command, result));
@@ -471,7 +481,8 @@ impl Body for Reserved {
         portable: |_| None,
         brief: |_, _| false,
         rare: Rare {
-            // SAFETY: the state is a `Reserved`, which nobody touches before the command is started.
+            // SAFETY: the state is a `Reserved`, which nobody touches before the command is
+            // started.
             opens: Some(|state| unsafe {
                 (*state.cast::<Self>()).0.1.as_ref().map(UserEvent::slot)
             }),
@@ -481,7 +492,8 @@ impl Body for Reserved {
     };
 }
 
-/// The body of a command that lends bytes. In a box of its own, so that there is room for four arguments beside it.
+/// The body of a command that lends bytes. In a box of its own, so that there is room for four
+/// arguments beside it.
 struct Lending(Box<Option<Begin>>);
 data_body!(Lending, Kind::HostTask, "turn of the host");
 
@@ -502,7 +514,8 @@ fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
     };
     let begin = || {
         let run = |command: &Command| command.run_inside(|| begin.map(|begin| begin(lease)));
-        // SAFETY: the command is in the lease or in `begun`. Neither gives it away to be ended before `begun` says so, below.
+        // SAFETY: the command is in the lease or in `begun`. Neither gives it away to be ended
+        // before `begun` says so, below.
         unsafe { inside.with(run) }
     };
     let began = catch_unwind(AssertUnwindSafe(begin));
@@ -542,7 +555,8 @@ impl HostDriver {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for HostDriver {
     fn name(&self) -> &'static str {
         "host"

@@ -1,8 +1,8 @@
 //! Memory objects: the core's part of buffers.
 //!
 //! A memory object has at most one allocation per memory space, made when a command that needs it
-//! is handed over, and zeroed. For each range of bytes the tracker knows the spaces with a valid copy,
-//! and the commands that use it.
+//! is handed over, and zeroed. For each range of bytes the tracker knows the spaces with a valid
+//! copy, and the commands that use it.
 //!
 //! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When the last handle
 //! goes, the object is freed by a command that waits for all its users. So a running command's
@@ -92,8 +92,8 @@ impl Cold {
     }
 }
 
-/// An object's allocation in a device's space, and the driver of that. A driver ends after all allocations there are
-/// freed, even if the user keeps a buffer for longer than everything else.
+/// An object's allocation in a device's space, and the driver of that. A driver ends after all
+/// allocations there are freed, even if the user keeps a buffer for longer than everything else.
 #[derive(Clone)]
 struct Placed {
     space: SpaceId,
@@ -105,11 +105,12 @@ struct Placed {
 
 impl Placed {
     /// # Safety
-    /// It was taken out of [`Cold::allocations`], or never was there. No clone of it is used afterwards, and no command
-    /// uses it.
+    /// It was taken out of [`Cold::allocations`], or never was there. No clone of it is used
+    /// afterwards, and no command uses it.
     unsafe fn free(&self) {
         let Allocation { address, size } = self.allocation;
-        // SAFETY: the driver allocated it (`Memory::allocate_in`); nobody finds it any more, and nothing uses it.
+        // SAFETY: the driver allocated it (`Memory::allocate_in`); nobody finds it any more, and
+        // nothing uses it.
         unsafe { self.driver.free_bytes(self.key, address, size) };
     }
 }
@@ -360,14 +361,15 @@ impl Memory {
         Some(MemoryRef(NonNull::from(self)))
     }
 
-    /// Keeps the object for good, and its bytes on the host. For a driver whose device may use them after the end of a
-    /// command that is lost with the device. The command has not ended yet.
+    /// Keeps the object for good, and its bytes on the host. For a driver whose device may use them
+    /// after the end of a command that is lost with the device. The command has not ended yet.
     pub fn keep_for_good(&self) {
         loop {
             if let Some(handle) = self.handle_if_any() {
                 return std::mem::forget(handle);
             }
-            // A thread that has given up the last handle finds the object in use, and gives it another one.
+            // A thread that has given up the last handle finds the object in use, and gives it
+            // another one.
             std::thread::yield_now();
         }
     }
@@ -437,12 +439,13 @@ impl Memory {
     /// this is taken back.
     ///
     /// # Errors
-    /// If the other object has fewer than eight bytes or belongs to another context, or its own content size
-    /// is, directly or through others, in this object: each would keep the other
-    /// for ever.
+    /// If the other object has fewer than eight bytes or belongs to another context, or its own
+    /// content size is, directly or through others, in this object: each would keep the other for
+    /// ever.
     pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
         crate::process::check()?;
-        // Each may be the last handle to its object by now, which keeps a user's memory: dropped with nothing locked.
+        // Each may be the last handle to its object by now, which keeps a user's memory: dropped
+        // with nothing locked.
         let mut looked_at: Vec<MemoryRef> = Vec::new();
         // Two threads must not close a circle from both ends.
         static SETTING: Mutex<()> = Mutex::new(());
@@ -593,7 +596,8 @@ impl Memory {
         context.is_some_and(|context| context.failures() == Failures::StayWithEvents)
     }
 
-    /// Notes that a migration of these bytes failed. If their source was lost meanwhile, it was to bring their last copy.
+    /// Notes that a migration of these bytes failed. If their source was lost meanwhile, it was to
+    /// bring their last copy.
     #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
     pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
         let buffer = self.label();
@@ -621,8 +625,8 @@ impl Memory {
             && self.unusual.load(Ordering::Relaxed) == 0
     }
 
-    /// Checks that a range, which may be empty, lies within the object and under no mapping. True if
-    /// the object has a content size.
+    /// Checks that a range, which may be empty, lies within the object and under no mapping. True
+    /// if the object has a content size.
     ///
     /// # Errors
     /// Says why it does not.
@@ -729,12 +733,14 @@ impl Drop for Memory {
     }
 }
 
-/// The place of the host's bytes of an object: the size of a stretch (a power of two), and the offset in it.
+/// The place of the host's bytes of an object: the size of a stretch (a power of two), and the
+/// offset in it.
 ///
-/// All are in lines of their own, and begin where the largest type of OpenCL C may. An allocator would put each large one at the same place of a page. So large ones have
-/// places in a page that differ from those of the objects with neighbouring numbers. A processor takes a load for one of
-/// bytes that were just stored if the twelve lowest bits of their addresses agree, and waits, as in a stencil from one
-/// object to another.
+/// All are in lines of their own, and begin where the largest type of OpenCL C may. An allocator
+/// would put each large one at the same place of a page. So large ones have places in a page that
+/// differ from those of the objects with neighbouring numbers. A processor takes a load for one of
+/// bytes that were just stored if the twelve lowest bits of their addresses agree, and waits, as in
+/// a stencil from one object to another.
 fn place_of(id: u64, size: u64) -> (usize, usize) {
     const LINE: usize = 128;
     const PAGE: usize = 4096;

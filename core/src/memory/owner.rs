@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, Weak};
 /// The extent of a command's failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failures {
-    /// It fails the commands that wait for its event, and those that read the bytes that it should have written, now or
-    /// later.
+    /// It fails the commands that wait for its event, and those that read the bytes that it should
+    /// have written, now or later.
     #[default]
     SpreadThroughMemory,
-    /// It fails the commands that wait for its event, and nothing else: bytes that it should have written have any value.
-    /// Only the loss of a device spreads through memory. This is OpenCL's rule.
+    /// It fails the commands that wait for its event, and nothing else: bytes that it should have
+    /// written have any value. Only the loss of a device spreads through memory. This is OpenCL's
+    /// rule.
     StayWithEvents,
 }
 
@@ -126,7 +127,8 @@ pub(crate) fn register(owner: Weak<dyn Owner>) -> usize {
     owners.len()
 }
 
-/// All contexts. To be dropped with nothing locked: a context may end with its last handle, and that calls drivers.
+/// All contexts. To be dropped with nothing locked: a context may end with its last handle, and
+/// that calls drivers.
 pub(crate) fn all() -> Vec<Arc<dyn Owner>> {
     lock(&OWNERS).iter().filter_map(Weak::upgrade).collect()
 }

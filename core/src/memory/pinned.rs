@@ -1,6 +1,6 @@
-//! Pinned host memory. A program registers a range here, and drivers look up a transfer's bytes. A driver registers the
-//! range with its library at the first transfer. The range keeps that registration, and drops it before the memory is
-//! freed.
+//! Pinned host memory. A program registers a range here, and drivers look up a transfer's bytes. A
+//! driver registers the range with its library at the first transfer. The range keeps that
+//! registration, and drops it before the memory is freed.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ pub struct PinnedRange {
     kept: Mutex<Vec<(usize, Kept)>>,
 }
 
-/// A value that a user of a range keeps with it. It is made once; others that ask meanwhile look at it when it is there.
+/// A value that a user of a range keeps with it. It is made once; others that ask meanwhile look at
+/// it when it is there.
 type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
 
 /// Says, while it lives, that a range of memory stays where it is.
@@ -30,7 +31,8 @@ impl Pinning {
     /// Notes that these bytes stay where they are.
     ///
     /// # Safety
-    /// They are mapped until this is dropped, and no transfer uses them when it is, nor when it is made.
+    /// They are mapped until this is dropped, and no transfer uses them when it is, nor when it is
+    /// made.
     #[must_use]
     pub unsafe fn new(pointer: *const u8, length: usize) -> Self {
         let start = pointer.expose_provenance();
@@ -50,7 +52,8 @@ impl Pinning {
 impl Drop for Pinning {
     fn drop(&mut self) {
         if crate::process::is_forked() {
-            // Another thread of the parent may have had the locks, and the registrations are the parent's.
+            // Another thread of the parent may have had the locks, and the registrations are the
+            // parent's.
             std::mem::forget(self.0.clone());
             return;
         }
@@ -60,7 +63,8 @@ impl Drop for Pinning {
             COUNT.store(ranges.len(), Ordering::Release);
         }
         let kept = std::mem::take(&mut *self.0.kept());
-        // No transfer uses the range any more: destructors of registrations run here, before the memory goes.
+        // No transfer uses the range any more: destructors of registrations run here, before the
+        // memory goes.
         drop(kept);
     }
 }
@@ -103,8 +107,9 @@ impl PinnedRange {
         cell.get()?.downcast_ref().map(look)
     }
 
-    /// The value that is kept with the range under a name, made if there is none. Of several threads that ask at a time,
-    /// one makes it and the others wait. It is dropped before the range's memory goes.
+    /// The value that is kept with the range under a name, made if there is none. Of several
+    /// threads that ask at a time, one makes it and the others wait. It is dropped before the
+    /// range's memory goes.
     pub fn keep<T: Any + Send + Sync, R>(
         &self,
         name: usize,

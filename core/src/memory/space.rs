@@ -9,7 +9,8 @@ use crate::error::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A driver, as memory objects know it. Each method is the driver's of the name in brackets, with its obligations.
+/// A driver, as memory objects know it. Each method is the driver's of the name in brackets, with
+/// its obligations.
 pub trait Allocator: Send + Sync {
     /// Allocates ([`Driver::allocate`](crate::Driver::allocate)).
     ///

@@ -1,9 +1,10 @@
 //! Flushing: the queues that a wait has to flush.
 //!
-//! A driver may hold commands back until their queue is flushed after they were submitted ([`Driver::needs_flush`]). A
-//! queue with such commands is *dirty*. Commands are submitted as they are enqueued, and helpers as the command that they
-//! are made for is enqueued. So nothing else makes a queue dirty: a command that becomes ready after a flush needs no
-//! other. A wait has to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that
+//! A driver may hold commands back until their queue is flushed after they were submitted
+//! ([`Driver::needs_flush`]). A queue with such commands is *dirty*. Commands are submitted as they
+//! are enqueued, and helpers as the command that they are made for is enqueued. So nothing else
+//! makes a queue dirty: a command that becomes ready after a flush needs no other. A wait has to
+//! flush every dirty queue that it may need, and should flush no other: a flush ends a batch that
 //! another thread is still adding to.
 //!
 //! A wait flushes the dirty queues of some contexts, each once:
@@ -11,18 +12,20 @@
 //! 1. The context of the event or queue that is waited for.
 //! 2. Every context that is *linked* from one of these. An enqueue links its context to another one
 //!    as it takes an event of the other one into its list of waits ([`note_waits`]).
-//! 3. All contexts, if the wait may depend on the host: it is for a [`UserEvent`](crate::UserEvent),
-//!    or a command of one of these contexts waits for one that is not over.
+//! 3. All contexts, if the wait may depend on the host: it is for a
+//!    [`UserEvent`](crate::UserEvent), or a command of one of these contexts waits for one that is
+//!    not over.
 //!
 //! Nothing that the wait needs stays unflushed. A command waits for another one for one of these
 //! reasons, and each is covered:
 //!
 //! * Its queue's order: barriers, markers, gates, and the order in which events become visible.
 //!   Both commands are in one queue, and so in one context.
-//! * The order of another queue: an event's turn ([`Context::in_turn`](crate::Context::in_turn)) waits for the commands
-//!   before it in its queue. It takes the event into its list of waits, so that its context is linked to theirs.
-//! * A hazard, a migration, a content size, a mapping or a recorded graph. All of them belong to one
-//!   memory object or graph, which belongs to one context, and so do the queues that use it: an
+//! * The order of another queue: an event's turn ([`Context::in_turn`](crate::Context::in_turn))
+//!   waits for the commands before it in its queue. It takes the event into its list of waits, so
+//!   that its context is linked to theirs.
+//! * A hazard, a migration, a content size, a mapping or a recorded graph. All of them belong to
+//!   one memory object or graph, which belongs to one context, and so do the queues that use it: an
 //!   enqueue refuses another context's object. A context's own queues count as its queues.
 //! * An event in its list of waits: of the same context (rule 1), of another one (rule 2), or the
 //!   host's (rule 3). A marker that joins a list is enqueued after the list was noted.
@@ -32,10 +35,11 @@
 //! that waits for it, finds them. A link lasts as long as both of its contexts. When one of the
 //! contexts ends, all its commands are over, and nobody waits for them any more.
 //!
-//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole queue counts it, and
-//! be submitted only after the wait has flushed. And a user event may be completed by a command that is enqueued later.
-//! So a thread that stays asleep flushes again now and then (`Waiter::look`). A future or a callback cannot do that: it
-//! has a *flush demand*. While there are demands, an enqueue that makes a queue dirty has a thread flush, a moment later
+//! An enqueue on another thread may have taken its number in the queue, so that a wait for the
+//! whole queue counts it, and be submitted only after the wait has flushed. And a user event may be
+//! completed by a command that is enqueued later. So a thread that stays asleep flushes again now
+//! and then (`Waiter::look`). A future or a callback cannot do that: it has a *flush demand*. While
+//! there are demands, an enqueue that makes a queue dirty has a thread flush, a moment later
 //! (`soon`), the queues that a wait of theirs would flush. So a batch goes on meanwhile:
 //!
 //! 1. A demand is counted, its observer is registered, and its owner flushes then.
@@ -43,9 +47,10 @@
 //!    between both have a fence. So either the owner's flush finds the queue dirty, or the enqueue
 //!    sees the demand.
 //! 3. An enqueue that finds its queue dirty leaves it so. The thread that marked it looked at the
-//!    count afterwards, and so either has it flushed, or was followed by every demand, whose owner's
-//!    flush found the queue if it was needed. A queue that comes to be needed later is marked
-//!    later, or the demand is for an event of the host, and its owner has flushed all queues.
+//!    count afterwards, and so either has it flushed, or was followed by every demand, whose
+//!    owner's flush found the queue if it was needed. A queue that comes to be needed later is
+//!    marked later, or the demand is for an event of the host, and its owner has flushed all
+//!    queues.
 //!
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
 
@@ -82,8 +87,8 @@ fn flush_as_demanded() {
     flush_contexts(flush_demand::contexts(), true);
 }
 
-/// The thread that flushes as demanded. It runs callbacks of what it finds to be over, and these may block. So while it
-/// flushes, others flush for themselves.
+/// The thread that flushes as demanded. It runs callbacks of what it finds to be over, and these
+/// may block. So while it flushes, others flush for themselves.
 mod soon {
     use super::{contain, flush_as_demanded};
     use crate::sync::lock;
@@ -129,7 +134,8 @@ mod soon {
             std::thread::sleep(MOMENT);
             // Before the flush: a request that comes meanwhile may be too late for it.
             *lock(&STATE) = State::Flushing;
-            // It may end a queue, and with it a driver, whose end may panic. The thread goes on: nobody else would flush.
+            // It may end a queue, and with it a driver, whose end may panic. The thread goes on:
+            // nobody else would flush.
             contain(flush_as_demanded);
             *lock(&STATE) = State::Asleep;
         }
@@ -151,7 +157,8 @@ pub(crate) fn forget_context(number: u32) {
     LAST_LINK.store(0, Ordering::Relaxed);
 }
 
-/// Notes the other contexts, and the host events, among the events that a command of the queue waits for.
+/// Notes the other contexts, and the host events, among the events that a command of the queue
+/// waits for.
 #[inline]
 pub(super) fn note_waits(queue: &QueueShared, events: &[Event]) {
     let own = queue.context_number();
@@ -195,7 +202,8 @@ fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
     contexts
 }
 
-/// Flushes the queues that a wait for commands of these queues needs; `None` stands for the host's event.
+/// Flushes the queues that a wait for commands of these queues needs; `None` stands for the host's
+/// event.
 #[inline]
 pub(crate) fn flush_for(queues: impl IntoIterator<Item = Option<&'static Place>>) {
     if DIRTY_COUNT.load(Ordering::Acquire) == 0 {
@@ -237,7 +245,8 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
     let _kept = KeptCallbacks::new();
     // Each once: this wait is not for commands that others enqueue meanwhile.
     for visit in wanted {
-        // One that panics keeps no other from being flushed, also as its last visitor ends it: nobody would come back for these.
+        // One that panics keeps no other from being flushed, also as its last visitor ends it:
+        // nobody would come back for these.
         contain(move || {
             let queue = visit.queue();
             queue.router().flush_queue(queue);
@@ -257,7 +266,8 @@ impl Visit {
     }
 
     fn queue(&self) -> &QueueShared {
-        // SAFETY: `new` has counted this visit in `visitors`, and `recycle` leaves a place to its last visitor.
+        // SAFETY: `new` has counted this visit in `visitors`, and `recycle` leaves a place to its
+        // last visitor.
         unsafe { self.0.in_use() }
     }
 }
@@ -289,7 +299,8 @@ impl Place {
     /// Makes the queue's memory available to another queue.
     ///
     /// # Safety
-    /// No handle of the queue is left and its last command is over; called once for it, but for the case that it is visited.
+    /// No handle of the queue is left and its last command is over; called once for it, but for the
+    /// case that it is visited.
     pub(super) unsafe fn recycle(&'static self) {
         // SAFETY: its head is taken below, and nowhere else.
         if !unsafe { self.in_use() }.leave_dirty() {
@@ -303,9 +314,9 @@ impl Place {
 }
 
 impl QueueShared {
-    /// Notes that commands were submitted that a flush has to start. Called after
-    /// the submission: a flush that comes between would miss it. True if there are flush demands, and no thread that flushes
-    /// for them: then the caller flushes, with nothing locked.
+    /// Notes that commands were submitted that a flush has to start. Called after the submission: a
+    /// flush that comes between would miss it. True if there are flush demands, and no thread that
+    /// flushes for them: then the caller flushes, with nothing locked.
     #[must_use]
     pub(crate) fn mark_dirty(&self) -> bool {
         if self.head().dirty.load(Ordering::Acquire) {
@@ -328,8 +339,8 @@ impl QueueShared {
         }
     }
 
-    /// Takes the queue, whose last command is over, out of the dirty ones. False if another thread is just flushing it,
-    /// which then recycles it.
+    /// Takes the queue, whose last command is over, out of the dirty ones. False if another thread
+    /// is just flushing it, which then recycles it.
     fn leave_dirty(&self) -> bool {
         let mut registry = lock(&REGISTRY);
         if self.head().dirty.swap(false, Ordering::AcqRel) {

@@ -1,4 +1,5 @@
-//! Tests: enqueues flush the queues that futures and callbacks come to need, because these do not look again by themselves.
+//! Tests: enqueues flush the queues that futures and callbacks come to need, because these do not
+//! look again by themselves.
 
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
@@ -22,7 +23,8 @@ struct Late {
     once_told: Mutex<Option<Call>>,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Late {
     fn name(&self) -> &'static str {
         "late"
@@ -123,7 +125,8 @@ fn what_is_enqueued_after_a_callback_was_registered_is_flushed() {
     assert!(woken.0.load(Ordering::SeqCst));
 }
 
-/// Another thread polls between the moment in which a command has its number and that in which its queue is dirty.
+/// Another thread polls between the moment in which a command has its number and that in which its
+/// queue is dirty.
 #[test]
 fn what_is_being_enqueued_as_a_future_is_polled_is_flushed() {
     for polls in [true, false] {

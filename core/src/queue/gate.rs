@@ -1,13 +1,15 @@
 //! The last barrier of a queue: commands with larger numbers wait for it.
 //!
-//! A barrier publishes its id with an unknown number, takes its number, then publishes that. A command
-//! takes its number first and then looks. So a command sees every barrier that has a smaller number:
+//! A barrier publishes its id with an unknown number, takes its number, then publishes that. A
+//! command takes its number first and then looks. So a command sees every barrier that has a
+//! smaller number:
 //!
-//! 1. A command that finds no barrier, or an older one, has looked before the barrier was published, so its
-//!    number is smaller than the barrier's.
-//! 2. A command that finds a larger number, or an unknown one, looks for its barrier in the history. The
-//!    barrier's thread holds the history's lock until its number is known there. It takes no lock meanwhile
-//!    that a command may hold while it looks (see the order of locks in `queue::enqueue`).
+//! 1. A command that finds no barrier, or an older one, has looked before the barrier was
+//!    published, so its number is smaller than the barrier's.
+//! 2. A command that finds a larger number, or an unknown one, looks for its barrier in the
+//!    history. The barrier's thread holds the history's lock until its number is known there. It
+//!    takes no lock meanwhile that a command may hold while it looks (see the order of locks in
+//!    `queue::enqueue`).
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use std::collections::VecDeque;
@@ -56,7 +58,8 @@ impl Gate {
         self.id.load(Ordering::SeqCst) != NONE
     }
 
-    /// Publishes a barrier, whose number `take_number` takes. Gives that number and the barrier before it.
+    /// Publishes a barrier, whose number `take_number` takes. Gives that number and the barrier
+    /// before it.
     pub(crate) fn close(
         &self,
         id: u64,
@@ -81,7 +84,8 @@ impl Gate {
         (sequence, previous)
     }
 
-    /// The event of the last barrier with a number smaller than `sequence`, which the caller has taken.
+    /// The event of the last barrier with a number smaller than `sequence`, which the caller has
+    /// taken.
     pub(crate) fn before(&self, sequence: u64) -> Option<u64> {
         let id = self.id.load(Ordering::SeqCst);
         if id == NONE {

@@ -130,7 +130,8 @@ impl Drop for Handle {
             flush_for([Some(queue)]);
         }
         let recycle = Observer::new(Action::Call(Box::new(move || {
-            // SAFETY: this was the last handle, so no command comes any more, and all that came are over.
+            // SAFETY: this was the last handle, so no command comes any more, and all that came are
+            // over.
             unsafe { queue.recycle() };
         })));
         if queue.observe(end, &recycle).is_none() {

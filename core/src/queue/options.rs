@@ -24,8 +24,8 @@ pub enum Completion {
     Polling,
 }
 
-/// The commands that hazards order: of two commands that access the same bytes, if one of them writes, the later one begins
-/// after the earlier one has ended.
+/// The commands that hazards order: of two commands that access the same bytes, if one of them
+/// writes, the later one begins after the earlier one has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hazards {
     within_queue: bool,
@@ -37,15 +37,16 @@ impl Hazards {
         within_queue: false,
     };
 
-    /// Commands of one in-order queue. The caller orders commands of different queues, and those of an out-of-order queue,
-    /// by waits.
+    /// Commands of one in-order queue. The caller orders commands of different queues, and those of
+    /// an out-of-order queue, by waits.
     ///
-    /// The tracker of a memory object has the hazards of one queue at a time. A command of another in-order queue that uses the
-    /// object meanwhile is a barrier of its own queue instead.
+    /// The tracker of a memory object has the hazards of one queue at a time. A command of another
+    /// in-order queue that uses the object meanwhile is a barrier of its own queue instead.
     ///
     /// # Safety
-    /// Of two commands that neither hazards nor waits order, none writes bytes that the other touches; or the author of both
-    /// has been told that such a race gives undefined behaviour. The memory is in the host's space alone.
+    /// Of two commands that neither hazards nor waits order, none writes bytes that the other
+    /// touches; or the author of both has been told that such a race gives undefined behaviour. The
+    /// memory is in the host's space alone.
     #[must_use]
     pub const unsafe fn within_queue() -> Self {
         Self { within_queue: true }
@@ -61,11 +62,11 @@ impl Hazards {
 pub struct QueueOptions {
     /// Program order, else only waits, markers and barriers (and hazards).
     pub in_order: bool,
-    /// Each command of an in-order queue begins after the one before it has ended, also where they could run at the same
-    /// time: for users that compare their timestamps.
+    /// Each command of an in-order queue begins after the one before it has ended, also where they
+    /// could run at the same time: for users that compare their timestamps.
     pub one_at_a_time: bool,
-    /// Every enqueue waits for its command. If waiting could never end, that is the enqueue's error, and the command is
-    /// cancelled: it is not run unless it has started.
+    /// Every enqueue waits for its command. If waiting could never end, that is the enqueue's
+    /// error, and the command is cancelled: it is not run unless it has started.
     pub blocking: bool,
     /// Keep timestamps.
     pub profiling: bool,

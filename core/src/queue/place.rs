@@ -4,9 +4,10 @@
 //! on until its last command is over. Then its memory is recycled for another queue but never
 //! freed, because a thread that has just ended a command may still look at the queue's watch flag.
 //!
-//! Two types keep these apart. A [`Place`] is that memory: its holder may look at the progress of the queue there, and
-//! knows nothing else of it. A [`QueueShared`] is a queue in use. It is only ever lent, by an object that keeps the queue
-//! in use: a handle, a command that is not over, or a call of the core into the queue's driver.
+//! Two types keep these apart. A [`Place`] is that memory: its holder may look at the progress of
+//! the queue there, and knows nothing else of it. A [`QueueShared`] is a queue in use. It is only
+//! ever lent, by an object that keeps the queue in use: a handle, a command that is not over, or a
+//! call of the core into the queue's driver.
 
 use super::gate::Gate;
 use super::options::{Priority, QueueOptions};
@@ -22,8 +23,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A queue in use, as the core and drivers see it. It is lent by an object that keeps the queue in use, and not for
-/// longer:
+/// A queue in use, as the core and drivers see it. It is lent by an object that keeps the queue in
+/// use, and not for longer:
 ///
 /// ```compile_fail,E0505
 /// fn outlives(queue: quipu_scheduler::Queue) -> bool {
@@ -81,7 +82,8 @@ pub(crate) struct Head {
     pub(crate) needs_flush: bool,
     pub(crate) dirty: AtomicBool,
     pub(crate) id: u32,
-    /// The driver that a wait for its commands joins, if not its own: one of the context that goes on only there.
+    /// The driver that a wait for its commands joins, if not its own: one of the context that goes
+    /// on only there.
     pub(crate) stepped: Option<Arc<dyn Router>>,
     /// The parts of the floor of queues: a `Links` (`queue`).
     pub(crate) links: Box<dyn Any + Send + Sync>,
@@ -117,10 +119,11 @@ impl Head {
     }
 }
 
-// SAFETY: `head` and `route` change only in `QueueShared::create` and `Place::vacate`, while no command and no handle
-// uses the queue, and under `recycling`; they are read through a `QueueShared`, which is lent only while the queue is in
-// use, or under `recycling`. All fields of a head may be used by any thread, but for the address in `owner`, which is
-// only compared. All else is atomic or locked.
+// SAFETY: `head` and `route` change only in `QueueShared::create` and `Place::vacate`, while no
+// command and no handle uses the queue, and under `recycling`; they are read through a
+// `QueueShared`, which is lent only while the queue is in use, or under `recycling`. All fields of
+// a head may be used by any thread, but for the address in `owner`, which is only compared. All
+// else is atomic or locked.
 unsafe impl Send for Place {}
 // SAFETY: as for `Send`, just above.
 unsafe impl Sync for Place {}
@@ -185,7 +188,8 @@ impl QueueShared {
 
     #[inline]
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: the queue is in use, as `Place::in_use` demands, so its head is there and does not change.
+        // SAFETY: the queue is in use, as `Place::in_use` demands, so its head is there and does
+        // not change.
         unsafe { (*self.head.get()).as_ref().unwrap_unchecked() }
     }
 
@@ -262,16 +266,17 @@ impl Place {
     /// The queue that is here.
     ///
     /// # Safety
-    /// As long as the result is used, that queue is in use: a handle of it lives ([`Handle`]), a command of it is not
-    /// over, or it is visited (`flush::Visit`). So [`recycle`](Place::recycle) has not been called for it.
+    /// As long as the result is used, that queue is in use: a handle of it lives ([`Handle`]), a
+    /// command of it is not over, or it is visited (`flush::Visit`). So [`recycle`](Place::recycle)
+    /// has not been called for it.
     #[inline]
     pub(crate) unsafe fn in_use<'a>(&'static self) -> &'a QueueShared {
         // SAFETY: the same in memory.
         unsafe { &*std::ptr::from_ref(self).cast::<QueueShared>() }
     }
 
-    /// Calls `look` with the head of the queue here, if there is one. Commands that the caller knows may be of an earlier
-    /// queue.
+    /// Calls `look` with the head of the queue here, if there is one. Commands that the caller
+    /// knows may be of an earlier queue.
     fn look<R>(&self, look: impl FnOnce(&Head) -> R) -> Option<R> {
         let _staying = lock(&self.recycling);
         // SAFETY: the head changes only under the lock.
@@ -298,8 +303,8 @@ impl Place {
         described.unwrap_or_else(|| "a queue that has ended".to_owned())
     }
 
-    /// The driver that a wait joins, unless `is_finished` says that the command of this queue that the
-    /// caller knows of is over: then the queue may be gone.
+    /// The driver that a wait joins, unless `is_finished` says that the command of this queue that
+    /// the caller knows of is over: then the queue may be gone.
     pub(crate) fn joined_unless(
         &self,
         is_finished: impl FnOnce() -> bool,
@@ -312,10 +317,12 @@ impl Place {
     /// Makes the place available to another queue, and gives the head of the one that was here.
     ///
     /// # Safety
-    /// No handle of the queue is left, its last command is over, and nobody visits it; called once for it.
+    /// No handle of the queue is left, its last command is over, and nobody visits it; called once
+    /// for it.
     pub(crate) unsafe fn vacate(&'static self) -> Option<Head> {
         let recycling = lock(&self.recycling);
-        // SAFETY: no handle, no command and no visitor uses the queue any more; `look` does so under the lock.
+        // SAFETY: no handle, no command and no visitor uses the queue any more; `look` does so
+        // under the lock.
         let head = unsafe { (*self.head.get()).take() };
         drop(recycling);
         self.gate.reset();

@@ -121,8 +121,9 @@ struct Enqueued {
     page: AtomicPtr<Page>,
 }
 
-/// True if the byte of this number is not set, as far as this page tells. Then the command is not over, or the frontier
-/// has passed it and its page been cleared for others. A later read of the frontier tells which.
+/// True if the byte of this number is not set, as far as this page tells. Then the command is not
+/// over, or the frontier has passed it and its page been cleared for others. A later read of the
+/// frontier tells which.
 fn seems_unfinished(page: &AtomicPtr<Page>, sequence: u64) -> bool {
     // SAFETY: pages are never freed.
     let page = unsafe { &*page.load(Ordering::Acquire) };
@@ -163,7 +164,8 @@ impl Progress {
         self.slow()
     }
 
-    /// For another queue's commands, when there are none of this one's any more: they may come from another thread.
+    /// For another queue's commands, when there are none of this one's any more: they may come from
+    /// another thread.
     pub(crate) fn reset(&self) {
         self.enqueued.bias.reset();
     }
@@ -278,8 +280,8 @@ impl Progress {
         if frontier >= end {
             return true;
         }
-        // A thread that helps while it waits asks after every command. Mostly the last is not over, or, where they end in
-        // another order, the first: which takes no lock to see.
+        // A thread that helps while it waits asks after every command. Mostly the last is not over,
+        // or, where they end in another order, the first: which takes no lock to see.
         if seems_unfinished(&self.enqueued.page, end - 1)
             && self.frontier.load(Ordering::Acquire) < end
             || seems_unfinished(&self.frontier_page, frontier)

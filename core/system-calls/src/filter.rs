@@ -1,8 +1,9 @@
 //! The table as seccomp filters.
 //!
-//! One filter looks at arguments, and answers `EPERM` to all calls that no rule allows. A second one, installed after it,
-//! answers `ENOSYS` to calls that the role does not have. A third one does so for those of them whose refusal is not
-//! logged, and a fourth answers `EOPNOTSUPP` to some. Of several refusals the kernel takes that of the filter that came last.
+//! One filter looks at arguments, and answers `EPERM` to all calls that no rule allows. A second
+//! one, installed after it, answers `ENOSYS` to calls that the role does not have. A third one does
+//! so for those of them whose refusal is not logged, and a fourth answers `EOPNOTSUPP` to some. Of
+//! several refusals the kernel takes that of the filter that came last.
 
 use crate::Role;
 use crate::table::{EXPECTED, Test, UNSUPPORTED, calls_of};

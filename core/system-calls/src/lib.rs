@@ -1,7 +1,7 @@
 //! Allow lists of system calls, one for each [`Role`] of a process.
 //!
-//! `table` lists the calls, with the roles that may make them and the arguments that are allowed. `filter` makes seccomp
-//! filters of it and installs them:
+//! `table` lists the calls, with the roles that may make them and the arguments that are allowed.
+//! `filter` makes seccomp filters of it and installs them:
 //!
 //! | the process makes | it gets |
 //! |---|---|
@@ -11,11 +11,12 @@
 //! | any other call, also by the numbers of x32 | `ENOSYS`, as on a kernel without the call, so that libraries do without it |
 //! | a call by the numbers of a 32-bit processor | its end by `SIGSYS` |
 //!
-//! Filters hold for all threads of the process, and for every process that it starts. A process may enter a second role:
-//! then the filters of both hold. The kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`), but for those that libraries
-//! often try and do without.
+//! Filters hold for all threads of the process, and for every process that it starts. A process may
+//! enter a second role: then the filters of both hold. The kernel logs refused calls
+//! (`SECCOMP_FILTER_FLAG_LOG`), but for those that libraries often try and do without.
 //!
-//! A filter sees numbers and no memory. So `clone3`, whose flags are in memory, is no call of the table.
+//! A filter sees numbers and no memory. So `clone3`, whose flags are in memory, is no call of the
+//! table.
 
 #[cfg(all(
     target_os = "linux",
@@ -37,7 +38,8 @@ pub enum Role {
     Session {
         /// It may choose the cores that its threads run on.
         chooses_cores: bool,
-        /// It may make files without a name, and memory that processes share, which are memory that its limits do not see.
+        /// It may make files without a name, and memory that processes share, which are memory that
+        /// its limits do not see.
         has_nameless_files: bool,
     },
     /// Compiles the code of a client or a program, and starts compilers.
@@ -64,7 +66,8 @@ pub struct Filters(
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 impl Filters {
-    /// The filters of a role. Only the process that this is called in may [enter](Self::enter) them: they have its number.
+    /// The filters of a role. Only the process that this is called in may [enter](Self::enter)
+    /// them: they have its number.
     ///
     /// # Errors
     /// If the role's part of the table is too long for a filter.
@@ -72,10 +75,12 @@ impl Filters {
         filter::Programs::of(role).map(Self)
     }
 
-    /// Holds all threads of this process to the role, and keeps them from getting rights by starting a program.
+    /// Holds all threads of this process to the role, and keeps them from getting rights by
+    /// starting a program.
     ///
     /// # Errors
-    /// If the kernel has no seccomp filters that log, which came with Linux 4.14, or another filter of the process refuses them.
+    /// If the kernel has no seccomp filters that log, which came with Linux 4.14, or another filter
+    /// of the process refuses them.
     pub fn enter(&self) -> io::Result<()> {
         self.0.install()
     }
@@ -107,7 +112,8 @@ impl Filters {
 }
 
 impl Role {
-    /// True if processes of this role may make the call of this number, if only with some arguments.
+    /// True if processes of this role may make the call of this number, if only with some
+    /// arguments.
     #[cfg(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")

@@ -1,13 +1,16 @@
-//! The table: groups of calls, the roles that have them, and the arguments with which they are allowed.
+//! The table: groups of calls, the roles that have them, and the arguments with which they are
+//! allowed.
 //!
-//! A call belongs here if a session, a vendor's driver or a compiler needs it to work, and if it reaches nothing but the
-//! process itself, its children, and files that Landlock lets it open. Landlock does not look at everything that takes a
-//! path: calls that change the mode, owner, times or attributes of a file are left out, because a session has its node's
-//! user. So is `truncate`, at which Landlock looks from Linux 6.2 on.
+//! A call belongs here if a session, a vendor's driver or a compiler needs it to work, and if it
+//! reaches nothing but the process itself, its children, and files that Landlock lets it open.
+//! Landlock does not look at everything that takes a path: calls that change the mode, owner, times
+//! or attributes of a file are left out, because a session has its node's user. So is `truncate`,
+//! at which Landlock looks from Linux 6.2 on.
 //!
-//! The drivers' needs, as far as they are known: CUDA makes requests of its devices (`ioctl`), maps much memory, starts threads,
-//! names them, and listens on a socket without a file that nobody reaches. ROCm and Mesa make requests of their devices, lock
-//! memory and place it on NUMA nodes. PoCL compiles in the process, and starts a linker.
+//! The drivers' needs, as far as they are known: CUDA makes requests of its devices (`ioctl`), maps
+//! much memory, starts threads, names them, and listens on a socket without a file that nobody
+//! reaches. ROCm and Mesa make requests of their devices, lock memory and place it on NUMA nodes.
+//! PoCL compiles in the process, and starts a linker.
 
 // As many calls on a line as there is room for.
 #![cfg_attr(rustfmt, rustfmt_skip)]
@@ -49,7 +52,8 @@ impl For {
     }
 }
 
-/// A condition on an argument, which has this place. Arguments are 32 bits wide where nothing else is said.
+/// A condition on an argument, which has this place. Arguments are 32 bits wide where nothing else
+/// is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     /// The argument is this number.
@@ -112,8 +116,9 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
         ],
         ANY,
     ),
-    // Files, and memory that the process's limits count. Shared memory stays when it is not mapped any more, and then belongs to no
-    // process; a mapping that grows is no data; and pages of the machine's pool are nobody's memory.
+    // Files, and memory that the process's limits count. Shared memory stays when it is not mapped
+    // any more, and then belongs to no process; a mapping that grows is no data; and pages of the
+    // machine's pool are nobody's memory.
     (
         For::SessionAndCompiler,
         &[SYS_mmap],
@@ -151,8 +156,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     ),
     // Its own limits, which no process without rights can lift; a compiler narrows them.
     (For::SessionAndCompiler, &[SYS_prlimit64], &[&[Is(0, 0)], &[IsOwn(0)]]),
-    // The scheduling of the calling thread, but not before all others. Other threads cannot be told from other processes,
-    // and a user's priority is that of all its processes.
+    // The scheduling of the calling thread, but not before all others. Other threads cannot be told
+    // from other processes, and a user's priority is that of all its processes.
     (
         For::Session,
         &[SYS_sched_setscheduler],
@@ -175,8 +180,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     ),
     (For::SessionAndCompiler, &[SYS_kill, SYS_tgkill], &[&[IsOwn(0)]]),
     (For::All, &[SYS_rt_sigreturn, SYS_restart_syscall], ANY),
-    // Threads and programs, in the same namespaces, and as children of the process that starts them. A thread has the open files
-    // of its process, which are looked at from outside.
+    // Threads and programs, in the same namespaces, and as children of the process that starts
+    // them. A thread has the open files of its process, which are looked at from outside.
     (
         For::SessionAndCompiler,
         &[SYS_clone],
@@ -211,8 +216,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Is(0, PR_SET_VMA as u32)],
         ],
     ),
-    // More filters, which only add up: the second and third of a role, and a compiler's. None that asks another process
-    // for its answers.
+    // More filters, which only add up: the second and third of a role, and a compiler's. None that
+    // asks another process for its answers.
     (
         For::All,
         &[SYS_seccomp],
@@ -253,7 +258,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Is(1, TIOCGWINSZ as u32)],
         ],
     ),
-    // Requests of GPUs, by the byte that says whose they are. Console requests have AMD's byte too, without a direction.
+    // Requests of GPUs, by the byte that says whose they are. Console requests have AMD's byte too,
+    // without a direction.
     (
         For::Session,
         &[SYS_ioctl],
@@ -270,8 +276,9 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Masked(1, !0xff, NVIDIA_UVM_BEGIN)],
         ],
     ),
-    // Sockets of this machine, with connections: datagrams go to any socket. None is ever connected or accepted here, nor made with
-    // its other end: what lies in one is memory, or files, that belong to no process.
+    // Sockets of this machine, with connections: datagrams go to any socket. None is ever connected
+    // or accepted here, nor made with its other end: what lies in one is memory, or files, that
+    // belong to no process.
     (
         For::Session,
         &[SYS_socket],
@@ -317,11 +324,13 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     (For::Keeper, &[SYS_kill], &[&[IsKept(0), Is(1, SIGKILL as u32)]]),
 ];
 
-/// Calls that are tried in every process, or for every kernel, and done without: nobody needs to be told of their refusal.
+/// Calls that are tried in every process, or for every kernel, and done without: nobody needs to be
+/// told of their refusal.
 pub(crate) const EXPECTED: &[c_long] = &[SYS_clone3, SYS_memfd_create];
 
-/// Calls that fail as where a file system does not do them. `fallocate` takes a file system's room faster than anybody outside sees
-/// it, beyond the largest size of a file too; who gets this answer writes instead.
+/// Calls that fail as where a file system does not do them. `fallocate` takes a file system's room
+/// faster than anybody outside sees it, beyond the largest size of a file too; who gets this answer
+/// writes instead.
 pub(crate) const UNSUPPORTED: &[c_long] = &[SYS_fallocate];
 
 /// Flags of `mmap` for memory that neither limits nor looks from outside count.
@@ -341,7 +350,8 @@ const NEW_SURROUNDINGS: u32 = (CLONE_NEWNS
 /// The kind of a socket, without its flags.
 const KIND_OF_SOCKET: u32 = 0xf;
 
-/// The byte of a request that says whose it is, and its two bits that say which way its argument goes.
+/// The byte of a request that says whose it is, and its two bits that say which way its argument
+/// goes.
 const KIND_OF_REQUEST: u32 = 0xff00;
 const DIRECTION: u32 = 3 << 30;
 const WRITES: u32 = 1 << 30;
@@ -357,7 +367,8 @@ const NVIDIA_MODESET: u32 = (b'm' as u32) << 8;
 const NVIDIA_UVM: u32 = 0;
 const NVIDIA_UVM_BEGIN: u32 = 0x3000_0000;
 
-/// `PR_SVE_SET_VL` to `PR_SME_GET_VL`: lengths of AArch64's vectors, which the library of the system names for that alone.
+/// `PR_SVE_SET_VL` to `PR_SME_GET_VL`: lengths of AArch64's vectors, which the library of the
+/// system names for that alone.
 const PR_SVE_SET_VL: u32 = 50;
 const PR_SVE_GET_VL: u32 = 51;
 const PR_SME_SET_VL: u32 = 63;

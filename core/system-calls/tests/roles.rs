@@ -1,4 +1,5 @@
-//! Processes of each role try every call that the role does not have, and those that it has with arguments that it may not pass.
+//! Processes of each role try every call that the role does not have, and those that it has with
+//! arguments that it may not pass.
 #![cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -44,7 +45,8 @@ fn within(role: Role, act: impl Fn(&Said)) -> (Vec<i64>, libc::c_int) {
         assert_ne!(memory, libc::MAP_FAILED);
         &*memory.cast()
     };
-    // SAFETY: the child has the allocator, which the system's library hands it unlocked, and takes no other lock.
+    // SAFETY: the child has the allocator, which the system's library hands it unlocked, and takes
+    // no other lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let entered = Filters::of(role).and_then(|filters| filters.enter());
@@ -78,7 +80,8 @@ fn errno_of(number: i64, arguments: [i64; 6]) -> libc::c_int {
 /// Bit 30 makes a call of x32 of a number, on x86-64.
 const X32: i64 = 1 << 30;
 
-/// `uretprobe` and `uprobe` of x86-64, which the kernel hides from filters: it ends a process that was given no probe by it.
+/// `uretprobe` and `uprobe` of x86-64, which the kernel hides from filters: it ends a process that
+/// was given no probe by it.
 const PROBES: [i64; 2] = [335, 336];
 
 fn lacks_all_other_calls(role: Role) {
@@ -409,8 +412,8 @@ fn dangerous_arguments_of_calls_that_a_role_has_are_refused() {
     answers(keeper(), &ends, is_refused);
 }
 
-/// Requests of drivers of GPUs: `NV_ESC_CARD_INFO`, the unified memory's first and another, `DRM_IOCTL_VERSION`,
-/// `AMDKFD_IOC_GET_VERSION`, and those of shared buffers.
+/// Requests of drivers of GPUs: `NV_ESC_CARD_INFO`, the unified memory's first and another,
+/// `DRM_IOCTL_VERSION`, `AMDKFD_IOC_GET_VERSION`, and those of shared buffers.
 const ALLOWED_REQUESTS: &[i64] = &[
     0xc00a_46c8,
     0x3000_0001,
@@ -546,7 +549,8 @@ fn a_keeper_ends_the_group_that_it_keeps() {
 fn who_enters_the_system_as_a_program_of_32_bits_is_ended() {
     for role in [SESSION, Role::Compiler, keeper()] {
         let (wrong, status) = within(role, |said| {
-            // SAFETY: it asks for the process's number, in the 32-bit call 20, which changes a register that is named.
+            // SAFETY: it asks for the process's number, in the 32-bit call 20, which changes a
+            // register that is named.
             unsafe {
                 std::arch::asm!("int 0x80", inlateout("eax") 20 => _, options(nostack));
             }

@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
-/// The usual arithmetic of floating-point numbers, on this thread, until it is dropped: results are rounded to the nearest
-/// number, denormal numbers are numbers, and nothing raises a signal. That is what code is compiled for. A program may have
-/// changed it for its own code, as many do that work with sound. Then the thread has the program's again, with the
-/// exceptions that the program's own arithmetic had met.
+/// The usual arithmetic of floating-point numbers, on this thread, until it is dropped: results are
+/// rounded to the nearest number, denormal numbers are numbers, and nothing raises a signal. That
+/// is what code is compiled for. A program may have changed it for its own code, as many do that
+/// work with sound. Then the thread has the program's again, with the exceptions that the program's
+/// own arithmetic had met.
 ///
 /// On processors other than x86-64 and AArch64 the thread keeps what it has.
 #[derive(Debug)]
@@ -40,8 +41,8 @@ impl Drop for UsualArithmetic {
     }
 }
 
-/// The register `MXCSR`, which sets the rounding, the traps and the flushing. The older `x87` has a register of its own, for numbers
-/// of 80 bits. Kernels have no such numbers.
+/// The register `MXCSR`, which sets the rounding, the traps and the flushing. The older `x87` has a
+/// register of its own, for numbers of 80 bits. Kernels have no such numbers.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Control(u32);
@@ -136,7 +137,8 @@ mod tests {
     use crate::Start;
     use std::thread::Builder;
 
-    /// Rounds up, flushes denormal numbers, and raises a signal where something is divided by zero; something was inexact.
+    /// Rounds up, flushes denormal numbers, and raises a signal where something is divided by zero;
+    /// something was inexact.
     const OTHER: Control = Control(0x1f80 & !0x200 | 0x8000 | 0x4000 | 0x40 | 0x20);
 
     #[test]

@@ -1,14 +1,14 @@
 //! Threads that Quipu starts within a program.
 //!
-//! A new thread inherits from the one that starts it what a program may have changed for its own sake. A thread of Quipu is
-//! [started](Start) with two things as most code expects them:
+//! A new thread inherits from the one that starts it what a program may have changed for its own
+//! sake. A thread of Quipu is [started](Start) with two things as most code expects them:
 //!
-//! * It takes no signal that the system sends to the process: a program waits for these on threads of its own choice. A fault
-//!   of the thread itself still arrives there.
+//! * It takes no signal that the system sends to the process: a program waits for these on threads
+//!   of its own choice. A fault of the thread itself still arrives there.
 //! * Its [arithmetic](UsualArithmetic) is the usual one.
 //!
-//! Crates that run within programs start their threads so. They ask clippy to warn of the standard library's functions, which
-//! `clippy.toml` names.
+//! Crates that run within programs start their threads so. They ask clippy to warn of the standard
+//! library's functions, which `clippy.toml` names.
 
 mod arithmetic;
 
@@ -72,7 +72,8 @@ fn within_usual_arithmetic<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// Signals that a thread brings about itself; and the one of profilers, which ask the thread that works what it does.
+/// Signals that a thread brings about itself; and the one of profilers, which ask the thread that
+/// works what it does.
 #[cfg(unix)]
 const TAKEN: [libc::c_int; 8] = [
     libc::SIGSEGV,
@@ -85,8 +86,8 @@ const TAKEN: [libc::c_int; 8] = [
     libc::SIGPROF,
 ];
 
-/// This thread, and those that it starts, take no other signals, until it is dropped. Then this thread takes what it took
-/// before.
+/// This thread, and those that it starts, take no other signals, until it is dropped. Then this
+/// thread takes what it took before.
 struct HeldSignals {
     #[cfg(unix)]
     before: libc::sigset_t,

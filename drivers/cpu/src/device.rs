@@ -32,8 +32,8 @@ pub(crate) fn properties(name: String, cores: usize, caller_runs: bool) -> Devic
     }
 }
 
-/// Total and available bytes of the memory that this process may have: the host's, or at most its control groups' limit. Zeros
-/// where the system does not say.
+/// Total and available bytes of the memory that this process may have: the host's, or at most its
+/// control groups' limit. Zeros where the system does not say.
 pub(crate) fn memory() -> (u64, u64) {
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
         return (0, 0);
@@ -61,8 +61,9 @@ pub(crate) fn memory() -> (u64, u64) {
 /// Where the system shows control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// The least memory that a control group of this process, or a group around it, may have. `groups` says which groups it is in; within
-/// a container they may be named as the host names them, and the container's own is the outermost that is shown.
+/// The least memory that a control group of this process, or a group around it, may have. `groups`
+/// says which groups it is in; within a container they may be named as the host names them, and the
+/// container's own is the outermost that is shown.
 fn limit_of_groups(shown: &Path, groups: &str) -> u64 {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':');

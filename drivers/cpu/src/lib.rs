@@ -53,7 +53,8 @@ impl Options {
         self
     }
 
-    /// Pins the workers to these cores in turn. A thread that helps while it waits for their commands is not pinned.
+    /// Pins the workers to these cores in turn. A thread that helps while it waits for their
+    /// commands is not pinned.
     #[must_use]
     pub fn pin(mut self, cores: Vec<usize>) -> Self {
         self.pin = Some(cores);
@@ -87,7 +88,8 @@ impl Options {
     }
 }
 
-/// The usual number of workers: one for each thread that the machine runs at once, or as many as are possible.
+/// The usual number of workers: one for each thread that the machine runs at once, or as many as
+/// are possible.
 fn usual_workers(threads: Option<NonZero<usize>>) -> NonZero<usize> {
     let threads = threads.map_or(1, NonZero::get);
     NonZero::new(threads.min(MAX_WORKERS)).unwrap_or(NonZero::<usize>::MIN)
@@ -112,7 +114,8 @@ impl CpuDriver {
     /// Makes a pool.
     ///
     /// # Errors
-    /// If an option or its environment variable makes no sense; in a child of a process that used Quipu before it forked.
+    /// If an option or its environment variable makes no sense; in a child of a process that used
+    /// Quipu before it forked.
     pub fn start(options: Options) -> Result<Arc<Self>> {
         quipu_scheduler::process::check()?;
         let (workers, pin) = options.resolve(|name| std::env::var_os(name))?;

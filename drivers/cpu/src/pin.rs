@@ -12,8 +12,8 @@ pub(crate) fn pin_to(core: usize) {
     }
 }
 
-/// The first of these cores that no thread of this process can be pinned to, and why: asked by a thread of its own, as the
-/// answer is to be pinned there.
+/// The first of these cores that no thread of this process can be pinned to, and why: asked by a
+/// thread of its own, as the answer is to be pinned there.
 pub(crate) fn first_refused(cores: &[usize]) -> Option<(usize, io::Error)> {
     let refused = || {
         let mut cores = cores.iter().copied();

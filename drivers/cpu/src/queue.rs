@@ -1,7 +1,8 @@
 //! The CPU driver's side of the contract: submit, flush, join, notify.
 //!
-//! `submit` is not needed, because the pool holds ready commands only. `flush` has nothing to do, because ready commands
-//! run at once. `notify` hands a ready command to the worker that made it ready, or to the pool. `join` helps.
+//! `submit` is not needed, because the pool holds ready commands only. `flush` has nothing to do,
+//! because ready commands run at once. `notify` hands a ready command to the worker that made it
+//! ready, or to the pool. `join` helps.
 
 use crate::CpuDriver;
 use crate::device;
@@ -15,13 +16,13 @@ use quipu_scheduler::{Command, DeviceProperties, Driver, NativeBytes, NativeQueu
 use std::any::{Any, TypeId};
 use std::ops::Range;
 
-/// The queue that native calls and native enqueues on a CPU device are handed. The device has no queues of its own: this
-/// one names the workers that run its commands. A native enqueue is run by one of them, and its work is over when it
-/// returns.
+/// The queue that native calls and native enqueues on a CPU device are handed. The device has no
+/// queues of its own: this one names the workers that run its commands. A native enqueue is run by
+/// one of them, and its work is over when it returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQueue {
-    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, whose commands are
-    /// run by the thread that makes them ready.
+    /// The numbers of the pool's workers that take the queue's commands; none on the serial device,
+    /// whose commands are run by the thread that makes them ready.
     pub workers: Range<usize>,
 }
 
@@ -29,7 +30,8 @@ impl NativeQueue for CpuQueue {
     type Memory = NativeBytes;
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for CpuDriver {
     fn name(&self) -> &'static str {
         "cpu"

@@ -7,9 +7,9 @@
 //! A thread that is inside of one of its commands may wait there:
 //!
 //! 1. The core refuses a wait for an event that cannot be over before that command is.
-//! 2. Of the commands that this thread is to run next, those that the wait needs are run inside of the
-//!    wait, in the order in which the wait needs them. The others are left until the command is over:
-//!    one of them may wait for that.
+//! 2. Of the commands that this thread is to run next, those that the wait needs are run inside of
+//!    the wait, in the order in which the wait needs them. The others are left until the command is
+//!    over: one of them may wait for that.
 //! 3. Then the thread sleeps until the end of its wait, by another device or the thread that
 //!    completes a user event. While commands are left, it looks now and then whether the wait has
 //!    come to need one, because another thread waits for it by now.
@@ -22,10 +22,11 @@
 //! * A thread of another driver must not wait.
 //! * A thread that waits may be the one that the code waits for.
 //!
-//! Only a thread that steps a simulated machine by hand runs all of it, in an order that is always the same.
+//! Only a thread that steps a simulated machine by hand runs all of it, in an order that is always
+//! the same.
 //!
-//! A new thread also takes the commands that a command with a long wait would leave until it is over: another thread may
-//! need them.
+//! A new thread also takes the commands that a command with a long wait would leave until it is
+//! over: another thread may need them.
 
 use crate::device;
 use crate::pool::Arguments;
@@ -106,8 +107,8 @@ impl Drop for Busy {
     }
 }
 
-/// The time for which a thread sleeps between two looks for commands that its wait has come to need, at first and at
-/// most.
+/// The time for which a thread sleeps between two looks for commands that its wait has come to
+/// need, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
 /// The wait of a thread that is inside of a command of the device: see the module.
@@ -156,7 +157,8 @@ impl SerialDriver {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for SerialDriver {
     fn name(&self) -> &'static str {
         "serial"

@@ -1,5 +1,5 @@
-//! A thread that lends itself runs the brief ones of its own commands, and nothing else; and bytes that are lent to the
-//! host.
+//! A thread that lends itself runs the brief ones of its own commands, and nothing else; and bytes
+//! that are lent to the host.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};

@@ -1,5 +1,5 @@
-//! Models of the pool's protocols: the hand-over of the deque, the shared batch and the injector, the participants of a
-//! shared launch and their groups, and falling asleep.
+//! Models of the pool's protocols: the hand-over of the deque, the shared batch and the injector,
+//! the participants of a shared launch and their groups, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
@@ -43,8 +43,9 @@
 //! | `Injector::is_empty` looks at `newest` alone | `what_is_handed_in_is_not_slept_over` |
 //! | `Injector::push_many` does not tell of what it adds | `what_is_handed_in_is_not_slept_over` |
 //!
-//! One property no model here can test: a worker that comes to an invitation has read its word before the owner writes
-//! the next (the orderings of `Invitation::next` and of the exchange in `accept`). Loom lets no load see a later store.
+//! One property no model here can test: a worker that comes to an invitation has read its word
+//! before the owner writes the next (the orderings of `Invitation::next` and of the exchange in
+//! `accept`). Loom lets no load see a later store.
 #![cfg(loom)]
 #![allow(
     missing_docs,

@@ -38,7 +38,8 @@ impl NativeKernel for Together {
 
     unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<()> {
         for group in groups {
-            // A worker that has not seen a kernel before runs a group alone, and shares the others if that one was long.
+            // A worker that has not seen a kernel before runs a group alone, and shares the others
+            // if that one was long.
             work_for(LONG);
             if group > 0 {
                 let thread = std::thread::current().name().unwrap_or("?").to_owned();
@@ -111,7 +112,8 @@ impl NativeKernel for Waiting {
     }
 }
 
-/// While a group waits, another thread is its worker, and takes up the same launch, as the other workers are busy.
+/// While a group waits, another thread is its worker, and takes up the same launch, as the other
+/// workers are busy.
 #[test]
 fn every_group_is_run_once_though_some_wait() {
     let workers = NonZero::new(3).unwrap();

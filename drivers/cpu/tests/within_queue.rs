@@ -1,4 +1,5 @@
-//! Queues that have hazards to themselves: each keeps its order on buffers that all of them use, and waits for no other.
+//! Queues that have hazards to themselves: each keeps its order on buffers that all of them use,
+//! and waits for no other.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
@@ -172,7 +173,8 @@ fn queues_on_the_same_buffers_keep_their_own_order_and_wait_for_no_other() {
                 rig.context.queue(&rig.device, options).unwrap()
             })
             .collect();
-        // The first queue stands still, with all its commands enqueued, until the others are through.
+        // The first queue stands still, with all its commands enqueued, until the others are
+        // through.
         let gate = UserEvent::new();
         rig.run(&queues[0], 0, &all[0], true, &[gate.event()]);
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! The parts of the time of a chain that was held back: its end, piece by piece, on the first CUDA device; beside the
-//! same number of kernels as graphs made by hand, in one and in pieces, each launched for the first time, as those of a
-//! held chain are. Microseconds per kernel, medians.
+//! The parts of the time of a chain that was held back: its end, piece by piece, on the first CUDA
+//! device; beside the same number of kernels as graphs made by hand, in one and in pieces, each
+//! launched for the first time, as those of a held chain are. Microseconds per kernel, medians.
 //!
 //! ```sh
 //! cargo run --release -p quipu-driver-cuda --example held
@@ -78,10 +78,12 @@ unsafe fn graph_of(function: sys::CUfunction, argument: u64, count: usize) -> CU
     executable
 }
 
-/// Graphs made by hand: of so many kernels each, launched one after the other, each for the first time.
+/// Graphs made by hand: of so many kernels each, launched one after the other, each for the first
+/// time.
 fn by_hand(stream: CUstream) {
     let (mut module, mut function, mut memory) = (null_mut(), null_mut(), 0_u64);
-    // SAFETY: the context is current, the stream is one of its, and every pointer is as the calls take it.
+    // SAFETY: the context is current, the stream is one of its, and every pointer is as the calls
+    // take it.
     unsafe {
         check(sys::cuModuleLoadData(&raw mut module, PTX.as_ptr().cast()));
         let name = c"add".as_ptr();

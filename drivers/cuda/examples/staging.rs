@@ -1,6 +1,7 @@
-//! The rates at which pageable memory gets to the first CUDA device and back through pinned blocks, for numbers of
-//! threads, sizes of pieces and numbers of blocks; in GB/s, beside CUDA's own pageable and pinned copies. The driver's
-//! constants (`host.rs`, `staging.rs`) are to be chosen by them.
+//! The rates at which pageable memory gets to the first CUDA device and back through pinned blocks,
+//! for numbers of threads, sizes of pieces and numbers of blocks; in GB/s, beside CUDA's own
+//! pageable and pinned copies. The driver's constants (`host.rs`, `staging.rs`) are to be chosen by
+//! them.
 //!
 //! ```sh
 //! cargo run --release -p quipu-driver-cuda --example staging

@@ -1,5 +1,5 @@
-//! The devices: their properties, and the objects that are made when one is first used: its context and its streams. A
-//! program that only lists devices does not pay for them.
+//! The devices: their properties, and the objects that are made when one is first used: its context
+//! and its streams. A program that only lists devices does not pay for them.
 
 use crate::grid_barrier::GridBarriers;
 use crate::mark::{Mark, Marker};
@@ -18,25 +18,28 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The CUDA whose driver has all functions that are called here, but for [graphs](crate::graph): 11.7.
+/// The CUDA whose driver has all functions that are called here, but for [graphs](crate::graph):
+/// 11.7.
 const OLDEST: c_int = 11_070;
 
 /// Streams for kernels, fills, and copies within a device: as many commands run at once.
 const COMPUTE: usize = 8;
-/// Streams for copies from the host, and for copies to it: a copy that waits for a kernel holds up no others.
+/// Streams for copies from the host, and for copies to it: a copy that waits for a kernel holds up
+/// no others.
 const COPIES: usize = 4;
 /// All of them.
 const TRACKS: usize = COMPUTE + 2 * COPIES;
 /// The lanes of copies from and to the host, for traces.
 pub(crate) const UPLOADS: u32 = 1;
 pub(crate) const DOWNLOADS: u32 = 2;
-/// The time that a device is given to say that a command is over before it is asked. The answer also tells of a fault.
-/// Shorter than the time after which nobody asks without a call from the device.
+/// The time that a device is given to say that a command is over before it is asked. The answer
+/// also tells of a fault. Shorter than the time after which nobody asks without a call from the
+/// device.
 const TOLD_NS: u64 = 50_000;
 /// Bytes from one stream's mark to the next: a cache line.
 const MARK: usize = 64;
-/// The time for which a point of the device's time is used: elapsed times have 24 bits, so for so long they are exact to
-/// 0.1 µs.
+/// The time for which a point of the device's time is used: elapsed times have 24 bits, so for so
+/// long they are exact to 0.1 µs.
 const POINT_NS: u64 = 1_000_000_000;
 
 /// The direction of a command: each has streams of its own, so that copies run beside kernels.
@@ -84,7 +87,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The report of a command that was just put there as a part of something, and has a mark of its own.
+    /// The report of a command that was just put there as a part of something, and has a mark of
+    /// its own.
     pub(crate) fn by(mark: Mark) -> Self {
         Self {
             put: clock::now_ns(),
@@ -97,13 +101,15 @@ impl Told {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) stream: Stream,
-    /// The stream in which the drain thread asks to be woken, beside the other and so in no command's way.
+    /// The stream in which the drain thread asks to be woken, beside the other and so in no
+    /// command's way.
     pub(crate) echo: Stream,
     /// The number of commands that were put into it. Written by the thread that pumps.
     last: AtomicU64,
     /// The number of them that the host knows to be over.
     seen: AtomicU64,
-    /// The word in which the device counts its finished commands, if it can: pinned memory, which lives as long.
+    /// The word in which the device counts its finished commands, if it can: pinned memory, which
+    /// lives as long.
     mark: Option<NonNull<AtomicU64>>,
 }
 
@@ -113,18 +119,18 @@ unsafe impl Send for Track {}
 unsafe impl Sync for Track {}
 
 impl Track {
-    /// Has the device write, after the commands in the stream and before the next event there, that the command of this
-    /// number is over. Gives the report if it will. The host reads it without a call, while a question after an event is
-    /// one. Each such write takes the device time, too, so only a command is told so that finds the stream empty: one
-    /// that a thread may be waiting for.
+    /// Has the device write, after the commands in the stream and before the next event there, that
+    /// the command of this number is over. Gives the report if it will. The host reads it without a
+    /// call, while a question after an event is one. Each such write takes the device time, too, so
+    /// only a command is told so that finds the stream empty: one that a thread may be waiting for.
     pub(crate) fn tell(&self, ticket: u64) -> Option<Told> {
         let mark = self.mark?;
         if self.seen.load(Ordering::Relaxed) + 1 < ticket {
             return None;
         }
         let address = mark.as_ptr().expose_provenance() as u64;
-        // SAFETY: the stream is alive, and the mark a number of 64 bits of pinned memory. All that came before in the stream
-        // is seen before the number is.
+        // SAFETY: the stream is alive, and the mark a number of 64 bits of pinned memory. All that
+        // came before in the stream is seen before the number is.
         let code = unsafe { sys::cuStreamWriteValue64_v2(self.stream.raw(), address, ticket, 0) };
         named("cuStreamWriteValue64", code).ok().map(|()| Told {
             put: clock::now_ns(),
@@ -132,8 +138,8 @@ impl Track {
         })
     }
 
-    /// True if the host knows that this command is over; false if the device will yet say so, and is to be given time
-    /// for it; none if it has to be asked.
+    /// True if the host knows that this command is over; false if the device will yet say so, and
+    /// is to be given time for it; none if it has to be asked.
     pub(crate) fn is_finished(&self, signal: &Signal) -> Option<bool> {
         if self.seen.load(Ordering::Acquire) >= signal.ticket {
             return Some(true);
@@ -173,7 +179,8 @@ impl Track {
 pub(crate) struct Live {
     pub(crate) context: Arc<Context>,
     pub(crate) tracks: Vec<Track>,
-    /// The stream in which memory is allocated and zeroed, and of commands for which the enqueuing thread waits at once.
+    /// The stream in which memory is allocated and zeroed, and of commands for which the enqueuing
+    /// thread waits at once.
     pub(crate) service: Stream,
     pub(crate) staging: Arc<Staging>,
     /// The words of barriers of the grid.
@@ -214,7 +221,8 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Gives back memory in it that is not in use, once this stream, whose context is current, has come to its frees.
+    /// Gives back memory in it that is not in use, once this stream, whose context is current, has
+    /// come to its frees.
     pub(crate) fn trim(self, frees: &Stream) -> Called<()> {
         frees.synchronize()?;
         // SAFETY: the device's own pool.
@@ -271,9 +279,10 @@ impl Live {
         })
     }
 
-    /// The number of the stream for a command that waits for these. It is that of one that is the last in its stream, so
-    /// that a chain stays where it is; else the one that was last used if nothing is left there, because device and host
-    /// have it at hand. Otherwise it is another with nothing in it, or the next in turn.
+    /// The number of the stream for a command that waits for these. It is that of one that is the
+    /// last in its stream, so that a chain stays where it is; else the one that was last used if
+    /// nothing is left there, because device and host have it at hand. Otherwise it is another with
+    /// nothing in it, or the next in turn.
     pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
         let Range { start, end } = lane.tracks();
         let is_last = |wait: &&Signal| {
@@ -311,9 +320,9 @@ impl Live {
         }
     }
 
-    /// Lends a stream for a copy that a thread of the host looks after. A new stream takes memory of the device, and such
-    /// a copy may be the one that makes room there. Then it goes into the stream of allocations, with the commands of
-    /// others there.
+    /// Lends a stream for a copy that a thread of the host looks after. A new stream takes memory
+    /// of the device, and such a copy may be the one that makes room there. Then it goes into the
+    /// stream of allocations, with the commands of others there.
     pub(crate) fn with_stream<R>(&self, copy: impl FnOnce(&Stream) -> Called<R>) -> Called<R> {
         let copying = || self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let known = copying().pop();
@@ -326,8 +335,8 @@ impl Live {
         copied
     }
 
-    /// The times at which a command began on the device and ended, on the process's clock. It has ended; the host put it
-    /// into its stream no earlier than `before`, and saw its end at `seen`.
+    /// The times at which a command began on the device and ended, on the process's clock. It has
+    /// ended; the host put it into its stream no earlier than `before`, and saw its end at `seen`.
     pub(crate) fn times(
         &self,
         began: &Event,
@@ -461,8 +470,8 @@ pub(crate) fn all() -> Result<Vec<Device>> {
     found(version).map_err(|error| no_devices(LOOK, error.text()))
 }
 
-/// The reason for which a driver of this version is of no use, if there is one: a call of a function that it lacks would
-/// end with a panic.
+/// The reason for which a driver of this version is of no use, if there is one: a call of a
+/// function that it lacks would end with a panic.
 fn too_old(version: c_int) -> Option<String> {
     let name = |version: c_int| format!("{}.{}", version / 1000, version % 1000 / 10);
     (version < OLDEST).then(|| {

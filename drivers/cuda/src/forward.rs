@@ -1,5 +1,5 @@
-//! Forwarding: puts a command into one of the device's streams, behind the commands that it waits for, with an event behind
-//! it.
+//! Forwarding: puts a command into one of the device's streams, behind the commands that it waits
+//! for, with an event behind it.
 
 use crate::Cuda;
 use crate::device::{Device, Lane, Live, Signal, Told};
@@ -32,8 +32,8 @@ pub(crate) const MOST_PITCH: u64 = (1 << 31) - 1;
 /// The objects that come with a command on its device.
 #[derive(Default)]
 pub struct Cargo {
-    /// If times are asked for: the time at which it was put into its stream, on the process's clock, and the event of its
-    /// begin there.
+    /// If times are asked for: the time at which it was put into its stream, on the process's
+    /// clock, and the event of its begin there.
     began: Option<(u64, Event)>,
     /// The fault record of a kernel.
     fault: Option<FaultRead>,
@@ -56,7 +56,8 @@ impl Cargo {
     pub(crate) fn land(self, command: &Command) -> Result<()> {
         let landing = self.staged.map(|staged| staged.landing);
         for landing in landing.into_iter().flatten() {
-            // SAFETY: so many bytes on both sides. Those of the destination are the command's, which is not over yet.
+            // SAFETY: so many bytes on both sides. Those of the destination are the command's,
+            // which is not over yet.
             unsafe {
                 landing
                     .to
@@ -207,8 +208,9 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Makes a step. Only the first one fails at once, with nothing in the stream. If a later one does, those before it
-    /// run: memory that they use is kept until they are over, and the command fails then. No more steps are made.
+    /// Makes a step. Only the first one fails at once, with nothing in the stream. If a later one
+    /// does, those before it run: memory that they use is kept until they are over, and the command
+    /// fails then. No more steps are made.
     fn step<T>(&mut self, step: impl FnOnce(&Self) -> Called<T>) -> Called<Option<T>> {
         if self.failure.is_some() {
             return Ok(None);
@@ -272,12 +274,13 @@ impl<'a> Chain<'a> {
         self.step(|chain| chain.live.staging.block(length))
     }
 
-    /// Brings the host's bytes to the device: in pieces through blocks, one of which is filled while others are on their
-    /// way, or by themselves if CUDA knows them.
+    /// Brings the host's bytes to the device: in pieces through blocks, one of which is filled
+    /// while others are on their way, or by themselves if CUDA knows them.
     fn upload(&mut self, from: *const u8, to: CUdeviceptr, length: u64) -> Called<()> {
         if Registered::known(from, length) == Some(true) {
             return self.call("cuMemcpyHtoDAsync", |stream| {
-                // SAFETY: so many bytes, the command's, and kept until it is over; the range is the command's.
+                // SAFETY: so many bytes, the command's, and kept until it is over; the range is the
+                // command's.
                 unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), length as usize, stream) }
             });
         }
@@ -285,7 +288,8 @@ impl<'a> Chain<'a> {
             let Some(block) = self.block(piece)? else {
                 return Ok(());
             };
-            // SAFETY: the source has so many bytes, which nobody writes now; the block has at least so many.
+            // SAFETY: the source has so many bytes, which nobody writes now; the block has at least
+            // so many.
             unsafe {
                 let from = from.add(start as usize);
                 block
@@ -347,7 +351,8 @@ impl<'a> Chain<'a> {
         let (address, length) = (address(to), to.length);
         let width = pattern.len() as u64;
         let is_regular = address.is_multiple_of(width) && length.is_multiple_of(width);
-        // SAFETY (of all three): the range is the command's, and the address is a multiple of the width.
+        // SAFETY (of all three): the range is the command's, and the address is a multiple of the
+        // width.
         match *pattern {
             [byte] => {
                 return self.call("cuMemsetD8Async", |stream| {
@@ -511,8 +516,8 @@ fn put_graph(mut chain: Chain<'_>, work: &Work<'_>, graph: &Graph) -> Put {
     executable.prepare();
     let raw = executable.raw();
     chain.call("cuGraphLaunch", |stream| {
-        // SAFETY: it is kept until the command is over, and with it all that its nodes use. The stream gives it a place in
-        // an order only: it may be another device's.
+        // SAFETY: it is kept until the command is over, and with it all that its nodes use. The
+        // stream gives it a place in an order only: it may be another device's.
         unsafe { sys::cuGraphLaunch(raw, stream) }
     })?;
     chain.cargo.graph = Some(executable);
@@ -532,7 +537,8 @@ pub(crate) fn put_batch(
     }
     let raw = batch.raw();
     chain.call("cuGraphLaunch", |stream| {
-        // SAFETY: it is kept until its commands are over, and with them all that its nodes use. Nothing else launches it.
+        // SAFETY: it is kept until its commands are over, and with them all that its nodes use.
+        // Nothing else launches it.
         unsafe { sys::cuGraphLaunch(raw, stream) }
     })?;
     let flight = chain.end()?;

@@ -1,7 +1,7 @@
 //! CUDA graphs that stand for recorded graphs and for batches of commands.
 //!
-//! * The graph for a recorded graph is made at the first launch, when its code is compiled and its memory allocated. It is
-//!   made anew when memory that its nodes name has moved.
+//! * The graph for a recorded graph is made at the first launch, when its code is compiled and its
+//!   memory allocated. It is made anew when memory that its nodes name has moved.
 //! * The graph for a batch is made while the batch's commands are held back, and launched once.
 
 use crate::Cuda;
@@ -32,7 +32,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The CUDA that has all functions that are called here, where devices are content with [less](crate::device): 12.0.
+/// The CUDA that has all functions that are called here, where devices are content with
+/// [less](crate::device): 12.0.
 const OLDEST: c_int = 12_000;
 /// The most nodes that a fill is made of.
 const MOST_FILLS: u64 = 4;
@@ -123,7 +124,8 @@ impl Recorded {
             .collect()
     }
 
-    /// CUDA's graph over memory that begins at these addresses, in the order of [`Recorded::memories`].
+    /// CUDA's graph over memory that begins at these addresses, in the order of
+    /// [`Recorded::memories`].
     ///
     /// # Errors
     /// If it has to be made, and cannot be.
@@ -215,7 +217,8 @@ pub(crate) struct Member {
 }
 
 impl Batch {
-    /// Makes one, and brings it to its device: its launch takes no longer than that of one launched before.
+    /// Makes one, and brings it to its device: its launch takes no longer than that of one launched
+    /// before.
     pub(crate) fn of(
         device: &Device,
         plan: &Plan<Cuda>,
@@ -375,15 +378,16 @@ impl Executable {
         self.raw
     }
 
-    /// Empties its fault records before a launch, if the one before has not said that they are empty. If there are any,
-    /// that one is over.
+    /// Empties its fault records before a launch, if the one before has not said that they are
+    /// empty. If there are any, that one is over.
     pub(crate) fn prepare(&self) {
         if !self.is_clean.swap(false, Ordering::Relaxed) {
             self.faults.iter().for_each(|(_, fault)| fault.clear());
         }
     }
 
-    /// The result of its kernels, once a launch is over: the first that has failed, in the order of recording.
+    /// The result of its kernels, once a launch is over: the first that has failed, in the order of
+    /// recording.
     pub(crate) fn outcome(&self, graph: &Graph) -> Result<()> {
         let Some((number, fault)) = self.faults.iter().find(|(_, fault)| fault.is_written()) else {
             self.is_clean.store(true, Ordering::Relaxed);
@@ -502,8 +506,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Has a mark set when these commands are over. The first of them has the number `first`. In a chain the next command
-    /// comes after that; beside others, it would wait for all of them.
+    /// Has a mark set when these commands are over. The first of them has the number `first`. In a
+    /// chain the next command comes after that; beside others, it would wait for all of them.
     fn tell(&mut self, commands: &[Planned<Cuda>], first: usize, mark: &Mark) -> Called<()> {
         let is_awaited = |number: &usize| {
             let mut later = commands[number - first..].iter().skip(1);
@@ -590,7 +594,8 @@ impl<'a> Builder<'a> {
                 height,
             };
             let mut node = null_mut();
-            // SAFETY: the range is the command's, and its words are aligned; the nodes are the graph's.
+            // SAFETY: the range is the command's, and its words are aligned; the nodes are the
+            // graph's.
             let code = unsafe {
                 sys::cuGraphAddMemsetNode(
                     &raw mut node,
@@ -622,7 +627,8 @@ impl<'a> Builder<'a> {
                 (there, null_mut(), to + part.destination),
             );
             let mut node = null_mut();
-            // SAFETY: the region lies within both arguments, which the core has checked; the nodes are the graph's.
+            // SAFETY: the region lies within both arguments, which the core has checked; the nodes
+            // are the graph's.
             let code = unsafe {
                 sys::cuGraphAddMemcpyNode(
                     &raw mut node,

@@ -1,5 +1,6 @@
-//! Words of barriers of the grid, in the device's memory. A launch that needs them has them to itself until it is over.
-//! Each launch leaves them ready for the next one, so they are set to zero once.
+//! Words of barriers of the grid, in the device's memory. A launch that needs them has them to
+//! itself until it is over. Each launch leaves them ready for the next one, so they are set to zero
+//! once.
 
 use crate::device::Live;
 use crate::native::{CallError, Called, Context, named};

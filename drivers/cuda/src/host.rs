@@ -1,5 +1,6 @@
 //! Large copies from and to the host, on threads of it, through pinned memory. Bytes in memory that
-//! [stays where it is](quipu_scheduler::memory::pinned) are moved at once: CUDA is told of that memory the first time.
+//! [stays where it is](quipu_scheduler::memory::pinned) are moved at once: CUDA is told of that
+//! memory the first time.
 
 use crate::device::{DOWNLOADS, Device, Live, UPLOADS};
 use crate::forward::{Bytes, MOST_PITCH, Work, address};
@@ -118,7 +119,8 @@ struct CudaLine<'a> {
     direction: Direction,
 }
 
-// SAFETY: each block is one of the staging's, which is nobody else's until it is dropped; a stream and its events are waited for.
+// SAFETY: each block is one of the staging's, which is nobody else's until it is dropped; a stream
+// and its events are waited for.
 unsafe impl Line for CudaLine<'_> {
     type Copy = Event;
     type Failure = CallError;
@@ -130,7 +132,8 @@ unsafe impl Line for CudaLine<'_> {
     unsafe fn put(&self, block: usize, place: usize, length: usize) -> Called<Event> {
         let (block, there) = (self.block(block).cast(), self.there + place as u64);
         let stream = self.stream.raw();
-        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused by others, until the copy is over.
+        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused
+        // by others, until the copy is over.
         let (call, code) = unsafe {
             match self.direction {
                 Direction::Up => {
@@ -211,7 +214,8 @@ fn move_registered(
         if let Some(ready) = bytes.allocation.ready() {
             stream.wait(&ready)?;
         }
-        // SAFETY: so many bytes on both sides, which are the command's until the stream has come here.
+        // SAFETY: so many bytes on both sides, which are the command's until the stream has come
+        // here.
         let moved = unsafe {
             match direction {
                 Direction::Up => {

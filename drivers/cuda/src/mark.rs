@@ -1,12 +1,13 @@
-//! Marks: numbers in pinned memory. A device sets a mark when it has done the commands before it. The host reads the mark, and
-//! calls the library only if the mark is not set.
+//! Marks: numbers in pinned memory. A device sets a mark when it has done the commands before it.
+//! The host reads the mark, and calls the library only if the mark is not set.
 //!
-//! In a [batch](crate::graph::Batch) a kernel of one thread sets the mark. That is faster than an event or a stream's write, and
-//! a graph that is one line stays one: CUDA takes far longer to make a graph that has marks beside the line.
+//! In a [batch](crate::graph::Batch) a kernel of one thread sets the mark. That is faster than an
+//! event or a stream's write, and a graph that is one line stays one: CUDA takes far longer to make
+//! a graph that has marks beside the line.
 //!
-//! The kernel that sets a mark has no fence, for speed. It needs none: a kernel that [writes](quipu_kernel_ir::print) a fault
-//! record has a fence of its own. Other streams see a kernel's writes when its node of the graph ends, which is before the
-//! mark's node begins.
+//! The kernel that sets a mark has no fence, for speed. It needs none: a kernel that
+//! [writes](quipu_kernel_ir::print) a fault record has a fence of its own. Other streams see a
+//! kernel's writes when its node of the graph ends, which is before the mark's node begins.
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};
@@ -101,7 +102,8 @@ impl Marker {
         Ok(marker)
     }
 
-    /// Adds to a graph, after these of its nodes, that a mark is set, which is kept until launches of the graph are over.
+    /// Adds to a graph, after these of its nodes, that a mark is set, which is kept until launches
+    /// of the graph are over.
     pub(crate) fn add(
         &self,
         mark: &Mark,

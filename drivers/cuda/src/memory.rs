@@ -1,5 +1,6 @@
-//! Allocations of the devices' memory. New memory comes from the device's pool and is zeroed in the order of a stream.
-//! The first command that uses it waits for that there: so no thread waits for it on the host.
+//! Allocations of the devices' memory. New memory comes from the device's pool and is zeroed in the
+//! order of a stream. The first command that uses it waits for that there: so no thread waits for
+//! it on the host.
 
 use crate::device::{Device, Live};
 use crate::native::{Called, Event, named};
@@ -37,8 +38,8 @@ impl Allocation {
             if let Some(ready) = self.ready() {
                 stream.wait(&ready)?;
             }
-            // SAFETY: the bytes are there until this returns, which is when they are read. The range is one of the
-            // memory's, which the core has checked.
+            // SAFETY: the bytes are there until this returns, which is when they are read. The
+            // range is one of the memory's, which the core has checked.
             let code = unsafe {
                 sys::cuMemcpyDtoHAsync_v2(
                     bytes.as_mut_ptr().cast(),
@@ -75,8 +76,8 @@ impl Allocation {
     }
 }
 
-/// The bytes that are free as CUDA says, and those that are free in the device's pool, at most `left`; of a device that
-/// is not in use, `left`.
+/// The bytes that are free as CUDA says, and those that are free in the device's pool, at most
+/// `left`; of a device that is not in use, `left`.
 pub(crate) fn free(device: &Device, left: u64) -> Option<u64> {
     let Some(live) = device.live_if_any() else {
         return Some(left);
@@ -159,7 +160,8 @@ pub(crate) fn given_back(device: &Device, allocation: &Allocation) -> Called<()>
     let live = device.live()?;
     let _entered = live.context.enter()?;
     if live.pool.is_some() {
-        // SAFETY: allocated so, freed once; the fill that zeroes it is in the same stream, and nothing else uses it.
+        // SAFETY: allocated so, freed once; the fill that zeroes it is in the same stream, and
+        // nothing else uses it.
         let code = unsafe { sys::cuMemFreeAsync(allocation.address, live.service.raw()) };
         named("cuMemFreeAsync", code)
     } else {

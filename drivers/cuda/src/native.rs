@@ -1,5 +1,5 @@
-//! CUDA's objects, released when they are dropped, and the calls that more than one file makes. Every failed call gives
-//! its name and CUDA's code ([`CallError`]).
+//! CUDA's objects, released when they are dropped, and the calls that more than one file makes.
+//! Every failed call gives its name and CUDA's code ([`CallError`]).
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
 use quipu_device_queue::is_own_thread;
@@ -107,7 +107,8 @@ impl Context {
         }
         // SAFETY: `self` holds the primary context, which is released when `self` is dropped.
         named("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw) })?;
-        // A thread of ours need not have none again: it asks each time. But this may be within calls for another context.
+        // A thread of ours need not have none again: it asks each time. But this may be within
+        // calls for another context.
         let is_left = is_own_thread() && before.is_null();
         Ok(Entered((!is_left).then_some(before)))
     }
@@ -272,7 +273,8 @@ impl Event {
     /// Nanoseconds between two events that have timestamps and have happened.
     pub(crate) fn nanoseconds_to(&self, later: &Self) -> Option<i64> {
         let mut milliseconds = 0.0_f32;
-        // SAFETY: `self` and `later` own their events. The call writes one number into `milliseconds`.
+        // SAFETY: `self` and `later` own their events. The call writes one number into
+        // `milliseconds`.
         let code =
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, self.raw(), later.raw()) };
         named("cuEventElapsedTime", code).ok()?;

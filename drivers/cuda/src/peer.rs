@@ -7,7 +7,8 @@ use cudarc::driver::sys;
 use quipu_scheduler::panics::quietly;
 
 impl Cuda {
-    /// Lets two devices reach each other's memory, if they can; else CUDA copies by way of the host.
+    /// Lets two devices reach each other's memory, if they can; else CUDA copies by way of the
+    /// host.
     pub(crate) fn link(&self, from: &Device, to: &Device) {
         let pair = (from.number.min(to.number), from.number.max(to.number));
         let mut linked = self

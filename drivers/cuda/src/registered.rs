@@ -1,5 +1,5 @@
-//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first copy, and told when it
-//! goes. If CUDA does not take it, copies go the way of all others.
+//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first
+//! copy, and told when it goes. If CUDA does not take it, copies go the way of all others.
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};

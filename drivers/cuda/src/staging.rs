@@ -1,5 +1,6 @@
-//! Pinned memory that the host's bytes go through: blocks of a few sizes, used again and again; and fault records, which
-//! kernels write only if something goes wrong, and which so need not be copied.
+//! Pinned memory that the host's bytes go through: blocks of a few sizes, used again and again; and
+//! fault records, which kernels write only if something goes wrong, and which so need not be
+//! copied.
 
 use crate::native::{Called, Context, Pinned};
 use quipu_device_queue::staging::PIECE;
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 256 << 10];
 /// The most bytes that a command moves through one block.
 pub(crate) const MOST_IN_BLOCK: u64 = 256 << 10;
-/// The most bytes that a command moves through blocks on its way: more are worth waking a thread for.
+/// The most bytes that a command moves through blocks on its way: more are worth waking a thread
+/// for.
 pub(crate) const MOST_STAGED: u64 = 1 << 20;
 /// Fault records that are made at a time.
 const RECORDS: usize = 64;

@@ -40,8 +40,8 @@ pub(crate) fn lane_of(transfer: &Transfer) -> Lane {
     }
 }
 
-/// Moves a part of a transfer's region: a row, or rows of rows. A side that is the host's is read, or written, before
-/// this returns or when its turn has come, as CUDA pleases.
+/// Moves a part of a transfer's region: a row, or rows of rows. A side that is the host's is read,
+/// or written, before this returns or when its turn has come, as CUDA pleases.
 pub(crate) fn put_part(
     stream: &Stream,
     source: &Side<'_>,
@@ -92,7 +92,8 @@ pub(crate) fn put_part(
     })
 }
 
-/// The call for a part of a transfer's region, with the memory and the place on each side, on the host or on a device.
+/// The call for a part of a transfer's region, with the memory and the place on each side, on the
+/// host or on a device.
 pub(crate) fn region(
     part: &Part,
     (from_type, from_host, from_device): (CUmemorytype, *const c_void, CUdeviceptr),

@@ -29,8 +29,8 @@ pub struct Cuda {
     pub(crate) linked: Mutex<Vec<(usize, usize)>>,
 }
 
-/// The objects that native calls and native enqueues on a CUDA device are handed: CUDA's own, alive for as long as the
-/// driver is, which is at least until the call returns.
+/// The objects that native calls and native enqueues on a CUDA device are handed: CUDA's own, alive
+/// for as long as the driver is, which is at least until the call returns.
 #[derive(Clone, Copy, Debug)]
 pub struct CudaQueue {
     context: CUcontext,
@@ -52,15 +52,16 @@ impl CudaQueue {
         }
     }
 
-    /// The device's primary context. It is current where a native enqueue is called; the thread of a native call has to
-    /// make it so (`cuCtxSetCurrent`).
+    /// The device's primary context. It is current where a native enqueue is called; the thread of
+    /// a native call has to make it so (`cuCtxSetCurrent`).
     #[must_use]
     pub fn context(&self) -> CUcontext {
         self.context
     }
 
-    /// A stream of the device. Commands of a native enqueue come after the waits of its Quipu command, and are over
-    /// before that is. Commands of a native call must be over when it returns.
+    /// A stream of the device. Commands of a native enqueue come after the waits of its Quipu
+    /// command, and are over before that is. Commands of a native call must be over when it
+    /// returns.
     #[must_use]
     pub fn stream(&self) -> CUstream {
         self.stream
@@ -252,7 +253,8 @@ impl Vendor for Cuda {
         program::compile(device, code, width)
     }
 
-    /// As many as the device has room for the most of, of kernels whose blocks are no more than their threads.
+    /// As many as the device has room for the most of, of kernels whose blocks are no more than
+    /// their threads.
     fn fitting_threads(&self, _device: &Device, compiled: &Compiled, asked: u64) -> u64 {
         match compiled.printed.barriers || asked == 1 {
             true => asked.min(compiled.most_threads),

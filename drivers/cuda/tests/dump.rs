@@ -1,4 +1,5 @@
-//! The files that `QUIPU_DUMP` keeps of a kernel. In a process of its own, for the variable is the whole process's.
+//! The files that `QUIPU_DUMP` keeps of a kernel. In a process of its own, for the variable is the
+//! whole process's.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

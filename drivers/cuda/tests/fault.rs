@@ -1,6 +1,6 @@
-//! A kernel that touches memory that is not its own: its command fails, its device is lost in words, and the process and
-//! the devices of its other drivers live on. In a process of its own, as CUDA is of no use to a process after that, on
-//! any device.
+//! A kernel that touches memory that is not its own: its command fails, its device is lost in
+//! words, and the process and the devices of its other drivers live on. In a process of its own, as
+//! CUDA is of no use to a process after that, on any device.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -49,7 +49,8 @@ fn part(memory: &MemoryRef) -> [Access<'_>; 1] {
 fn launch_faulty(queue: &Queue, memory: &MemoryRef) -> Event {
     let call = |native: &CudaQueue, _: Vec<CudaMemory>| {
         let (mut module, mut function) = (null_mut(), null_mut());
-        // SAFETY: the text ends in a zero; the kernel has no parameters. The module is left to the process's end.
+        // SAFETY: the text ends in a zero; the kernel has no parameters. The module is left to the
+        // process's end.
         let codes = unsafe {
             [
                 sys::cuModuleLoadData(&raw mut module, FAULTY.as_ptr().cast()),
@@ -140,7 +141,8 @@ fn child() {
             assert!(device.lost().is_none(), "{device:?}");
             folded.unwrap();
         } else if let Err(error) = folded {
-            // Every GPU of the process is lost with one, whether they reach each other or not, as CUDA documents.
+            // Every GPU of the process is lost with one, whether they reach each other or not, as
+            // CUDA documents.
             assert!(
                 error.to_string().contains("no use to this process"),
                 "{error}"

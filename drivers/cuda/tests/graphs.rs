@@ -84,8 +84,8 @@ fn a_recorded_graph_is_taken() {
     assert_eq!(read(&queue, &memory), expected);
 }
 
-/// Launches on memory of their own until their duration is known: the first of a process takes long, as its GPU begins
-/// with it, and the shortest time is taken for the next.
+/// Launches on memory of their own until their duration is known: the first of a process takes
+/// long, as its GPU begins with it, and the shortest time is taken for the next.
 fn warm(context: &Context, queue: &Queue) {
     let memory = context.memory(8).unwrap();
     for number in 0..20 {
@@ -103,7 +103,8 @@ fn fold(queue: &Queue, memory: &MemoryRef, number: u64, waits: &[Event]) -> Even
     queue.launch(folding(number), 1, &request).unwrap()
 }
 
-/// Commands of a batch, which take no longer than a batch may, though of some it is not known how long.
+/// Commands of a batch, which take no longer than a batch may, though of some it is not known how
+/// long.
 const SOME: u64 = FEWEST as u64;
 
 /// Has some commands wait, and returns when they are a batch that is made.
@@ -120,7 +121,8 @@ fn held_back(driver: &CudaDriver, queue: &Queue, memory: &MemoryRef) -> (UserEve
     (gate, events)
 }
 
-/// A batch takes a fraction of a millisecond, so its notices depend on the time of a look: it has to be seen once.
+/// A batch takes a fraction of a millisecond, so its notices depend on the time of a look: it has
+/// to be seen once.
 #[test]
 fn the_first_of_a_batch_end_before_its_last() {
     if !cuda_or_skip() {
@@ -209,7 +211,8 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
         return;
     }
     let _alone = alone();
-    // Commands that are known to take long go one by one, and so do these where others use the GPU at the same time.
+    // Commands that are known to take long go one by one, and so do these where others use the GPU
+    // at the same time.
     let what = "a chain that is to leave as batches; run this alone on its GPU".to_owned();
     let _watchdog = Watchdog::start(Duration::from_secs(60), what);
     let (driver, context, queue, memory) = rig();

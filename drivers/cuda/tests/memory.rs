@@ -71,7 +71,8 @@ impl Ballast {
 
 impl Drop for Ballast {
     fn drop(&mut self) {
-        // SAFETY: the driver's context lives as long as the queue; each piece was allocated by `of`, and is freed once.
+        // SAFETY: the driver's context lives as long as the queue; each piece was allocated by
+        // `of`, and is freed once.
         unsafe {
             sys::cuCtxPushCurrent_v2(self.context);
             for piece in &self.pieces {

@@ -1,4 +1,5 @@
-//! Native enqueues: closures that put work of their own into CUDA's streams, with CUDA's own functions.
+//! Native enqueues: closures that put work of their own into CUDA's streams, with CUDA's own
+//! functions.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

@@ -1,11 +1,13 @@
-//! Pinned memory of the user's, which CUDA is told of with the first copy; and memory that is not pinned.
+//! Pinned memory of the user's, which CUDA is told of with the first copy; and memory that is not
+//! pinned.
 
 mod support;
 
 use quipu::prelude::*;
 use support::cuda_or_skip;
 
-/// Elements: few, as many bytes as go through one staging block and through several, more, and of several threads' worth.
+/// Elements: few, as many bytes as go through one staging block and through several, more, and of
+/// several threads' worth.
 const COUNTS: [usize; 6] = [
     16,
     64 << 10,

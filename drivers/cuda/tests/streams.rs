@@ -1,4 +1,5 @@
-//! The use of CUDA's streams: commands that do not wait for each other overlap, and devices copy straight to each other.
+//! The use of CUDA's streams: commands that do not wait for each other overlap, and devices copy
+//! straight to each other.
 //!
 //! A stream is held up until the host raises a flag; commands that do not depend on it end
 //! meanwhile.

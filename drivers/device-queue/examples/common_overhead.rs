@@ -1,5 +1,5 @@
-//! The cost of the drivers' common part by itself: fills over a library that does nothing, and says at once that all is
-//! over. `cargo run --release -p quipu-device-queue --example common_overhead`
+//! The cost of the drivers' common part by itself: fills over a library that does nothing, and says
+//! at once that all is over. `cargo run --release -p quipu-device-queue --example common_overhead`
 //!
 //! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
 
@@ -27,7 +27,8 @@ const ROUNDS: usize = 50;
 const SETTLED: Duration = Duration::from_millis(20);
 const BYTES: u64 = 64;
 
-/// The times at which the last command was put on the device, and at which the device was last asked whether it is over.
+/// The times at which the last command was put on the device, and at which the device was last
+/// asked whether it is over.
 static PUT: AtomicU64 = AtomicU64::new(0);
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
@@ -258,8 +259,8 @@ fn main() -> Result<()> {
     held_back(&driver, &context, &queue)
 }
 
-/// A command and its wait: the time that passes before it is on the device, then until it is known to be over, and then
-/// until the wait returns. A device works during the second.
+/// A command and its wait: the time that passes before it is on the device, then until it is known
+/// to be over, and then until the wait returns. A device works during the second.
 fn one_by_one(context: &Context, device: &Device, completion: Completion) -> Result<()> {
     let options = QueueOptions {
         completion,

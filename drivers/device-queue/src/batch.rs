@@ -1,9 +1,9 @@
-//! Batches: commands that are known ahead, because something outside the driver holds them all back. They are put on
-//! their device with one call when they are released.
+//! Batches: commands that are known ahead, because something outside the driver holds them all
+//! back. They are put on their device with one call when they are released.
 //!
-//! The plan of a batch is gathered while its commands wait, and the batch is made by a thread of the host. Nothing of
-//! this holds a command up: if it is not made in time, if one of its commands was cancelled, or memory has moved, the
-//! commands are put on the device one by one.
+//! The plan of a batch is gathered while its commands wait, and the batch is made by a thread of
+//! the host. Nothing of this holds a command up: if it is not made in time, if one of its commands
+//! was cancelled, or memory has moved, the commands are put on the device one by one.
 
 use crate::launch::Code;
 use crate::region::Part;
@@ -18,23 +18,24 @@ use smallvec::SmallVec;
 pub const FEWEST: usize = 32;
 /// The most commands of a batch: so long does it take to make one.
 pub const MOST: usize = 256;
-/// The most time that commands of a batch take together, in nanoseconds, as far as is known: a command that waits for one
-/// of them on the device waits for all.
+/// The most time that commands of a batch take together, in nanoseconds, as far as is known: a
+/// command that waits for one of them on the device waits for all.
 pub(crate) const MOST_NS: u64 = 500_000;
-/// The time of commands whose ends the host hears of together: reports of single ends take the device time.
+/// The time of commands whose ends the host hears of together: reports of single ends take the
+/// device time.
 const TOLD_NS: u64 = 30_000;
 /// A command that takes longer goes by itself: a batch would save little of that.
 pub const LONG_NS: u64 = 50_000;
-/// The time that an unknown command is taken to need: its batch then is one of the fewest, and it becomes known from
-/// that.
+/// The time that an unknown command is taken to need: its batch then is one of the fewest, and it
+/// becomes known from that.
 pub(crate) const UNKNOWN_NS: u64 = MOST_NS / FEWEST as u64;
 
 /// The parts of a batch.
 pub struct Plan<V: Vendor> {
     /// Its commands, each after those that it waits for.
     pub commands: Vec<Planned<V>>,
-    /// An argument for each memory object that they use, and the start of the object. For the code that puts them on the
-    /// device.
+    /// An argument for each memory object that they use, and the start of the object. For the code
+    /// that puts them on the device.
     pub(crate) memories: Vec<(PackedAccess, u64)>,
     /// The device's memory.
     pub(crate) space: Option<SpaceId>,
@@ -46,16 +47,18 @@ pub struct Plan<V: Vendor> {
 pub struct Planned<V: Vendor> {
     /// Its work.
     pub does: Does<V>,
-    /// Its arguments: their places in their memory, and lengths. That memory may be gone while a batch is made.
+    /// Its arguments: their places in their memory, and lengths. That memory may be gone while a
+    /// batch is made.
     pub arguments: SmallVec<[PackedAccess; 4]>,
     /// The start of the memory of each argument, as [`Vendor::start_of`] says.
     pub starts: SmallVec<[u64; 4]>,
     /// The numbers of those commands of the batch that it waits for.
     pub after: SmallVec<[u32; 2]>,
-    /// The host is to hear that it is over, and those before it up to the last that is told, without waiting for those
-    /// that come after it. Of the last of a batch it hears anyway.
+    /// The host is to hear that it is over, and those before it up to the last that is told,
+    /// without waiting for those that come after it. Of the last of a batch it hears anyway.
     pub is_told: bool,
-    /// The command, which may be looked at from when the batch is put on its device until it is over there.
+    /// The command, which may be looked at from when the batch is put on its device until it is
+    /// over there.
     pub held: CommandRef,
 }
 

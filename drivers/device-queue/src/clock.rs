@@ -9,9 +9,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The difference of the process's clock to the device's, in nanoseconds. One command bounds it by `least` and by
-    /// `most`: the command was not begun before the host had put it there, say, and was over when the host saw its end.
-    /// The difference stays the same for as long as no command contradicts it.
+    /// The difference of the process's clock to the device's, in nanoseconds. One command bounds it
+    /// by `least` and by `most`: the command was not begun before the host had put it there, say,
+    /// and was over when the host saw its end. The difference stays the same for as long as no
+    /// command contradicts it.
     #[must_use]
     pub fn offset(&self, least: i64, most: i64) -> i64 {
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,8 +32,8 @@ pub fn difference(host: u64, device: u64) -> i64 {
 mod tests {
     use super::{Clock, difference};
 
-    /// Commands put into queues of a device whose clock is `behind` the host's, and loses a nanosecond of `drift`: how far
-    /// off the last times were, at most.
+    /// Commands put into queues of a device whose clock is `behind` the host's, and loses a
+    /// nanosecond of `drift`: how far off the last times were, at most.
     fn worst_error(behind: i64, drift: u64) -> u64 {
         let clock = Clock::default();
         let (mut now, mut state, mut worst) = (1_u64 << 42, 7_u64, 0);

@@ -1,12 +1,12 @@
-//! Compiled programs on disk: a file each, by source, options, and all properties of device and driver that the compiler
-//! depends on.
+//! Compiled programs on disk: a file each, by source, options, and all properties of device and
+//! driver that the compiler depends on.
 //!
-//! Each driver has a folder of its own in [`quipu_environment::cache_root`]. A file that cannot be read or written, or is
-//! malformed, is as good as none. So is a folder that is another user's, or that other users may write, because a
-//! program from there is run as it is.
+//! Each driver has a folder of its own in [`quipu_environment::cache_root`]. A file that cannot be
+//! read or written, or is malformed, is as good as none. So is a folder that is another user's, or
+//! that other users may write, because a program from there is run as it is.
 //!
-//! A file is the magic line, the lengths of key and binary and the binary's checksum in little-endian, the key,
-//! the binary.
+//! A file is the magic line, the lengths of key and binary and the binary's checksum in
+//! little-endian, the key, the binary.
 
 use quipu_environment::Misused;
 use quipu_scheduler::hash;
@@ -20,10 +20,11 @@ use std::time::SystemTime;
 
 /// The first bytes of a file.
 const MAGIC: &[u8] = b"quipu program 4\n";
-/// Bytes that the files have together, but for those since the folder was last looked through; the oldest go first.
+/// Bytes that the files have together, but for those since the folder was last looked through; the
+/// oldest go first.
 const MOST_BYTES: u64 = 256 << 20;
-/// One in so many keys has the folder looked through. A folder of thousands of files takes longer than a small program to
-/// compile.
+/// One in so many keys has the folder looked through. A folder of thousands of files takes longer
+/// than a small program to compile.
 const LOOKED_THROUGH_BY: u128 = 32;
 /// A larger file always has the folder looked through.
 const LARGE: u64 = MOST_BYTES / 64;
@@ -33,7 +34,8 @@ const LARGE: u64 = MOST_BYTES / 64;
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// The key of a source, compiled with options, for a device and by a compiler that `build` describes.
+    /// The key of a source, compiled with options, for a device and by a compiler that `build`
+    /// describes.
     #[must_use]
     pub fn new(build: &str, options: &str, source: impl AsRef<[u8]>) -> Self {
         Self([build.as_bytes(), options.as_bytes(), source.as_ref()].join(&b'\n'))
@@ -91,13 +93,15 @@ pub fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
 /// Keeps a compiled program under a key: whole, or not at all.
 ///
 /// # Errors
-/// The system's error of the folder or the file; an error if the folder is not this user's alone to write.
+/// The system's error of the folder or the file; an error if the folder is not this user's alone to
+/// write.
 pub fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
     create(folder)?;
     check(folder)?;
     let name = key.name();
     let unfinished = folder.join(unfinished_name(&name));
-    // It must be a new one: a file that another program has put there is neither followed nor written to.
+    // It must be a new one: a file that another program has put there is neither followed nor
+    // written to.
     let mut file = fs::File::create_new(&unfinished)?;
     let written = (|| {
         file.write_all(MAGIC)?;

@@ -1,7 +1,8 @@
-//! Recorded graphs that a vendor puts on a device whole: the check for them, and the code of their launches.
+//! Recorded graphs that a vendor puts on a device whole: the check for them, and the code of their
+//! launches.
 //!
-//! A launch of such a graph is to the rest of this crate a command as any. It is held until the code of all the graph's
-//! launches is compiled, which is the first time only: the graph keeps it.
+//! A launch of such a graph is to the rest of this crate a command as any. It is held until the
+//! code of all the graph's launches is compiled, which is the first time only: the graph keeps it.
 
 use crate::launch::Code;
 use crate::vendor::Vendor;
@@ -31,8 +32,9 @@ impl<C: Send + Sync + 'static> TakenGraph<C> {
         self.device
     }
 
-    /// The code of each of its commands that is a launch with any groups, by the commands' numbers. Empty until all of
-    /// it is compiled, which it is before a launch of the graph is [put](Vendor::put) on its device.
+    /// The code of each of its commands that is a launch with any groups, by the commands' numbers.
+    /// Empty until all of it is compiled, which it is before a launch of the graph is
+    /// [put](Vendor::put) on its device.
     #[must_use]
     pub fn codes(&self) -> &[Option<Code<C>>] {
         self.codes.get().map_or(&[], |codes| codes)
@@ -68,7 +70,8 @@ impl<C: Send + Sync + 'static> TakenGraph<C> {
     }
 }
 
-/// The number of the device that all commands of a graph are of, if each is one that may be put there with the others.
+/// The number of the device that all commands of a graph are of, if each is one that may be put
+/// there with the others.
 fn device_of<V: Vendor>(vendor: &V, graph: &Graph) -> Option<usize> {
     let (mut device, mut is_whole) = (None, true);
     graph.for_each_command(|command, _| {
@@ -81,8 +84,8 @@ fn device_of<V: Vendor>(vendor: &V, graph: &Graph) -> Option<usize> {
     device.filter(|_| is_whole)
 }
 
-/// True if a command may be put on its device with the others of its graph. One whose times are asked for may not: they
-/// are known of the whole only.
+/// True if a command may be put on its device with the others of its graph. One whose times are
+/// asked for may not: they are known of the whole only.
 pub(crate) fn may_be_within(vendor: &impl Vendor, command: &CommandView) -> bool {
     if command.queue().options().profiling || quipu_scheduler::trace::enabled() {
         return false;

@@ -1,8 +1,9 @@
-//! Work of host threads for a device's queue: host tasks and native calls, transfers in too many pieces for a call each, and
-//! migrations with a content size.
+//! Work of host threads for a device's queue: host tasks and native calls, transfers in too many
+//! pieces for a call each, and migrations with a content size.
 //!
-//! The bytes of its arguments are copied to the host before, and those that it has written are copied back after. A
-//! mapping would keep the device from the rest of the memory object, which others may be using meanwhile.
+//! The bytes of its arguments are copied to the host before, and those that it has written are
+//! copied back after. A mapping would keep the device from the rest of the memory object, which
+//! others may be using meanwhile.
 
 use crate::copies::{Copied, Copies};
 use crate::error::of_call;
@@ -47,7 +48,8 @@ impl<V: Vendor> Work<'_, V> {
         match migration.content {
             Some(SpaceId::HOST) => {
                 let size = size.on_host()?;
-                // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody writes them.
+                // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody
+                // writes them.
                 used = unsafe { size.pointer.cast::<[u8; 8]>().read() };
             }
             Some(space) => {
@@ -71,8 +73,9 @@ impl<V: Vendor> Work<'_, V> {
         };
         if migration.to == SpaceId::HOST {
             let host = argument.on_host()?;
-            // SAFETY: the host's copy has room for its argument's bytes, and nobody else touches them until the
-            // migration is over: the hazards see to that. All of them were written before, if only with zeros.
+            // SAFETY: the host's copy has room for its argument's bytes, and nobody else touches
+            // them until the migration is over: the hazards see to that. All of them were written
+            // before, if only with zeros.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host.pointer, host.length) };
             let (content, rest) = bytes.split_at_mut(used);
             from_device(content)?;
@@ -89,7 +92,8 @@ impl<V: Vendor> Work<'_, V> {
         };
         if migration.from == SpaceId::HOST {
             let host = argument.on_host()?;
-            // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes them.
+            // SAFETY: the host's copy has these bytes, and while this migration reads them nobody
+            // writes them.
             to_device(unsafe { std::slice::from_raw_parts(host.pointer, used) })?;
         } else {
             // They come by way of the host.
@@ -130,10 +134,12 @@ impl<V: Vendor> Work<'_, V> {
         };
         let arguments: Vec<RawArgument> = command.arguments().iter().map(&mut resolve).collect();
         match command.operation() {
-            // SAFETY: the arguments are copies of the command's, in order; the host's side is the transfer's to use.
+            // SAFETY: the arguments are copies of the command's, in order; the host's side is the
+            // transfer's to use.
             Operation::Transfer(transfer) => unsafe { transfer.copy(&arguments) },
             _ => {
-                // SAFETY: started, the arguments are copies that nobody else has, and it is run once.
+                // SAFETY: started, the arguments are copies that nobody else has, and it is run
+                // once.
                 let run = AssertUnwindSafe(|| unsafe { command.run_native(&arguments, 0..1) });
                 catch_unwind(run).unwrap_or_else(|panic| Err(panicked(command.label(), panic)))?;
             }

@@ -11,8 +11,8 @@ use std::mem::ManuallyDrop;
 type Pumped = SmallVec<[usize; 4]>;
 
 thread_local! {
-    /// The drivers that this thread is pumping for. It has no destructor: another thread-local's may wait. Without drivers it
-    /// holds no memory.
+    /// The drivers that this thread is pumping for. It has no destructor: another thread-local's
+    /// may wait. Without drivers it holds no memory.
     static INSIDE: ManuallyDrop<RefCell<Pumped>> =
         const { ManuallyDrop::new(RefCell::new(SmallVec::new_const())) };
     /// A driver has started this thread.
@@ -33,8 +33,8 @@ pub fn is_own_thread() -> bool {
 const WHY: &str = "this thread is inside a callback of a command on a device, whose driver goes on only when that \
                    returns; wait on another thread, or enqueue what comes after";
 
-/// Says, while it lives, that this thread pumps, and has waits refused: a wait may be for another driver's command that
-/// still needs this one.
+/// Says, while it lives, that this thread pumps, and has waits refused: a wait may be for another
+/// driver's command that still needs this one.
 pub(crate) struct Inside(Option<&'static str>);
 
 impl Inside {
@@ -71,7 +71,8 @@ impl Drop for Inside {
             let mut inside = inside.borrow_mut();
             inside.pop();
             if inside.is_empty() {
-                // Gives back the memory of drivers inside of each other beyond those that have room here.
+                // Gives back the memory of drivers inside of each other beyond those that have room
+                // here.
                 inside.shrink_to_fit();
             }
         });

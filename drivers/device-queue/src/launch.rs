@@ -71,7 +71,8 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
                 })
         }
     });
-    // Along each dimension, as there may be nothing along another; and all together, as a kernel numbers them in a grid.
+    // Along each dimension, as there may be nothing along another; and all together, as a kernel
+    // numbers them in a grid.
     let mut positions = Some(1_u64);
     let grid = (0..passed.blocks.len()).all(|dimension| {
         let along = passed.blocks[dimension]
@@ -88,8 +89,9 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
     }
 }
 
-/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and
-/// indices of the same width do. Threads whose elements take different times then wait for none but each other.
+/// Has every thread have one element, if its division was left to the device, the grid may have so
+/// many blocks, and indices of the same width do. Threads whose elements take different times then
+/// wait for none but each other.
 pub(crate) fn one_element_each(
     passed: &mut Passed,
     arguments: &[Argument<'_>],
@@ -114,7 +116,8 @@ pub(crate) fn one_element_each(
     }
 }
 
-/// Limits the blocks to so many, if the division was left to the device. Threads then have more elements.
+/// Limits the blocks to so many, if the division was left to the device. Threads then have more
+/// elements.
 pub(crate) fn limit_blocks(passed: &mut Passed, most: u64) {
     if !passed.automatic {
         return;
@@ -237,16 +240,18 @@ pub type NumberBytes = SmallVec<[u8; 24]>;
 pub enum Value<'a> {
     /// These bytes.
     Bytes(&'a [MaybeUninit<u8>]),
-    /// This number, in as many bytes as the parameter has, little-endian, as on every device that there is a driver for.
+    /// This number, in as many bytes as the parameter has, little-endian, as on every device that
+    /// there is a driver for.
     Number(u64),
     /// The [division](Passing::division) of the work.
     Division,
-    /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
+    /// The memory of the command's argument of this number; OpenCL's from its memory object's first
+    /// byte on.
     Memory(usize),
     /// Memory of so many bytes that a block shares.
     Shared(usize),
-    /// The start of the array of this number in the memory that a block shares. A launch gives the lengths of these
-    /// arrays.
+    /// The start of the array of this number in the memory that a block shares. A launch gives the
+    /// lengths of these arrays.
     SharedStart(usize),
     /// The kernel's fault record.
     Fault,

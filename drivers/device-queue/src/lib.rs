@@ -1,8 +1,9 @@
 //! The device queue: the common part of Quipu's drivers over vendors' libraries.
 //!
-//! A vendor's library puts commands on devices and says when they are over. The choice and the order of commands, and the
-//! consequences of a failure, are the same for all of them. So a driver is this crate's [`VendorDriver`], and beside it
-//! the part that only the library can do: a [`Vendor`], dispatched statically.
+//! A vendor's library puts commands on devices and says when they are over. The choice and the
+//! order of commands, and the consequences of a failure, are the same for all of them. So a driver
+//! is this crate's [`VendorDriver`], and beside it the part that only the library can do: a
+//! [`Vendor`], dispatched statically.
 //!
 //! | module | content |
 //! |---|---|
@@ -92,8 +93,8 @@ impl<V: Vendor> VendorDriver<V> {
     /// used.
     ///
     /// # Errors
-    /// If the system has no library of the vendor's, or that knows no device: names it and the remedy. If the system
-    /// gives no thread.
+    /// If the system has no library of the vendor's, or that knows no device: names it and the
+    /// remedy. If the system gives no thread.
     pub fn start() -> Result<Arc<Self>> {
         quipu_scheduler::process::check()?;
         Self::over(V::open()?)
@@ -159,8 +160,9 @@ impl<V: Vendor> VendorDriver<V> {
         &self.shared.vendor
     }
 
-    /// Looks for ended commands, and acts on them, on this thread: for a vendor that [tells](Vendor::TELLS). Not to be
-    /// called by a thread that has something of the vendor's locked.
+    /// Looks for ended commands, and acts on them, on this thread: for a vendor that
+    /// [tells](Vendor::TELLS). Not to be called by a thread that has something of the vendor's
+    /// locked.
     pub fn look(&self) {
         self.shared.look();
     }

@@ -1,7 +1,7 @@
 //! Allocations of the devices' memory, as the core asks for them.
 //!
-//! The core's key of a space is the device's number, and its address of an allocation that of a vendor's
-//! [`Allocation`](Vendor::Allocation).
+//! The core's key of a space is the device's number, and its address of an allocation that of a
+//! vendor's [`Allocation`](Vendor::Allocation).
 
 use crate::Shared;
 use crate::error::of_call;
@@ -111,7 +111,8 @@ impl<V: Vendor> Shared<V> {
         }
         let device = self.device(self.number_of_key(key)?);
         let pointer = std::ptr::with_exposed_provenance::<V::Allocation>(address as usize);
-        // SAFETY: made by `allocate`, and not freed before the call returns (`Driver::read_allocation`).
+        // SAFETY: made by `allocate`, and not freed before the call returns
+        // (`Driver::read_allocation`).
         let allocation = unsafe { &*pointer };
         let read = self.vendor.read(device, allocation, offset, bytes);
         read.map_err(|failure| of_call(device.name(), "read memory back", &failure))
@@ -131,7 +132,8 @@ impl<V: Vendor> Shared<V> {
         }
         let device = self.device(self.number_of_key(key)?);
         let pointer = std::ptr::with_exposed_provenance::<V::Allocation>(address as usize);
-        // SAFETY: made by `allocate`, and not freed before the call returns (`Driver::write_allocation`).
+        // SAFETY: made by `allocate`, and not freed before the call returns
+        // (`Driver::write_allocation`).
         let allocation = unsafe { &*pointer };
         let written = self.vendor.write(device, allocation, offset, bytes);
         written.map_err(|failure| of_call(device.name(), "put memory back", &failure))

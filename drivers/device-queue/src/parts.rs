@@ -1,9 +1,9 @@
-//! Parts of devices: devices with numbers of their own, after those that the library lists, in the memory of the device
-//! that they are parts of.
+//! Parts of devices: devices with numbers of their own, after those that the library lists, in the
+//! memory of the device that they are parts of.
 //!
-//! A part is never dropped before the driver: commands name it by its number. When all parts of a splitting are
-//! forgotten, the next splitting of that device in the same way has them again, so there are never more than were used at
-//! once.
+//! A part is never dropped before the driver: commands name it by its number. When all parts of a
+//! splitting are forgotten, the next splitting of that device in the same way has them again, so
+//! there are never more than were used at once.
 
 use quipu_scheduler::Partition;
 use std::ops::Range;
@@ -56,8 +56,8 @@ impl<D> Parts<D> {
         self.chunks.get(chunk)?.get()?.get(at)?.get()
     }
 
-    /// The parts of a splitting of the device of this number: those of an equal one that nobody uses, else those that
-    /// `make` gives.
+    /// The parts of a splitting of the device of this number: those of an equal one that nobody
+    /// uses, else those that `make` gives.
     ///
     /// # Errors
     /// The error of `make`.

@@ -1,8 +1,8 @@
 //! Programs: code that launches bring along, compiled for a device, once.
 //!
-//! The programs that there are, and those that are being compiled. Compilers take their time, so they run on threads of
-//! the host; a launch is held meanwhile. A wrong text is kept, as a program is; a compilation that a device could not do
-//! is tried again.
+//! The programs that there are, and those that are being compiled. Compilers take their time, so
+//! they run on threads of the host; a launch is held meanwhile. A wrong text is kept, as a program
+//! is; a compilation that a device could not do is tried again.
 
 use quipu_kernel_ir::IndexWidth;
 use quipu_scheduler::hash::NumberHash;
@@ -35,7 +35,8 @@ enum State<C> {
         outcome: Outcome<C>,
         used: u64,
     },
-    /// It was not compiled for a reason that may be gone next time: those that waited for it are told so, each once.
+    /// It was not compiled for a reason that may be gone next time: those that waited for it are
+    /// told so, each once.
     Failed {
         error: Error,
         waited: Vec<u64>,
@@ -113,8 +114,8 @@ impl<C> Programs<C> {
         }
     }
 
-    /// True if a program is there, or cannot be; perhaps also if it was and has had to go since. A thread that asks for
-    /// the same program again and again locks nothing that others want.
+    /// True if a program is there, or cannot be; perhaps also if it was and has had to go since. A
+    /// thread that asks for the same program again and again locks nothing that others want.
     pub fn is_built(&self, id: ProgramId) -> bool {
         thread_local! {
             /// The program that this thread last found, and the table in which it was.

@@ -1,9 +1,11 @@
-//! Regions of transfers as vendors' calls take them: rows, and rectangles of up to three dimensions. A region of more
-//! dimensions, or with rows that lie on top of each other, is several of these.
+//! Regions of transfers as vendors' calls take them: rows, and rectangles of up to three
+//! dimensions. A region of more dimensions, or with rows that lie on top of each other, is several
+//! of these.
 
 use quipu_scheduler::operation::{Step, Transfer};
 
-/// The most calls that one transfer is made of. One that would need more is done by the host, with a copy of its bytes.
+/// The most calls that one transfer is made of. One that would need more is done by the host, with
+/// a copy of its bytes.
 const MOST_PARTS: u64 = 64;
 
 /// A region, in the simplest form: steps that lead on at the end of the one inside of them are one.
@@ -50,10 +52,10 @@ impl Part {
         ]
     }
 
-    /// True if both sides are boxes that touch each other nowhere, in a memory object that is taken for layers of rows.
-    /// Each box is within a row, and within a layer, and beyond the other's end along a dimension. So a library that
-    /// compares them as boxes, and not byte by byte, finds them apart. They begin at these [origins](origin), and are
-    /// equally far apart.
+    /// True if both sides are boxes that touch each other nowhere, in a memory object that is taken
+    /// for layers of rows. Each box is within a row, and within a layer, and beyond the other's end
+    /// along a dimension. So a library that compares them as boxes, and not byte by byte, finds
+    /// them apart. They begin at these [origins](origin), and are equally far apart.
     #[must_use]
     pub fn is_apart(&self, source: [usize; 3], destination: [usize; 3]) -> bool {
         let region = self.region();
@@ -67,7 +69,8 @@ impl Part {
         is_within(source) && is_within(destination) && (0..3).any(is_beyond)
     }
 
-    /// Bytes from the first of a side to the place at which a row, or layer, after the last would begin.
+    /// Bytes from the first of a side to the place at which a row, or layer, after the last would
+    /// begin.
     #[must_use]
     pub fn whole_rows(&self, pitch: [usize; 2]) -> u64 {
         let rows = (pitch[0] as u64).saturating_mul(self.counts[0]);
@@ -86,7 +89,8 @@ impl Part {
         last.destination += before * self.destination_pitch[outer] as u64;
         for part in [&mut most, &mut last] {
             if part.counts[1] == 1 {
-                // A library that looks at the end of a side does not use the distance of the next layer.
+                // A library that looks at the end of a side does not use the distance of the next
+                // layer.
                 part.source_pitch[1] = 0;
                 part.destination_pitch[1] = 0;
             }
@@ -151,9 +155,9 @@ impl Shape {
         parts.is_some_and(|parts| parts <= MOST_PARTS)
     }
 
-    /// True if OpenCL's rectangle copies can do this transfer within one memory object. Source and destination must have
-    /// equal pitches, and the boxes of each part must not [overlap](Part::is_apart). `source` and `destination` are the
-    /// first bytes of the two sides.
+    /// True if OpenCL's rectangle copies can do this transfer within one memory object. Source and
+    /// destination must have equal pitches, and the boxes of each part must not
+    /// [overlap](Part::is_apart). `source` and `destination` are the first bytes of the two sides.
     #[must_use]
     pub fn is_within_one(&self, source: u64, destination: u64) -> bool {
         let mut steps = self.inner.iter();
@@ -202,8 +206,8 @@ impl Shape {
     }
 }
 
-/// The place of a byte of a memory object, which is taken for rows and layers so far apart: bytes, rows, layers. Without
-/// a distance of layers it is one layer.
+/// The place of a byte of a memory object, which is taken for rows and layers so far apart: bytes,
+/// rows, layers. Without a distance of layers it is one layer.
 #[must_use]
 pub fn origin(at: u64, [row, layer]: [usize; 2]) -> [usize; 3] {
     let at = at as usize;

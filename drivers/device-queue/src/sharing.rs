@@ -1,9 +1,10 @@
-//! Work that a thread shares with other threads of the driver: parked ones that exist anyway, so that no thread is
-//! spawned for a copy that takes a millisecond.
+//! Work that a thread shares with other threads of the driver: parked ones that exist anyway, so
+//! that no thread is spawned for a copy that takes a millisecond.
 //!
 //! 1. A thread that shares asks so many [`Workers`] to come, and begins at once itself.
-//! 2. One that comes while there is work takes part; one that comes later finds the door closed, and touches nothing.
-//!    So nobody waits for a thread that does not come, as when all are at work.
+//! 2. One that comes while there is work takes part; one that comes later finds the door closed,
+//!    and touches nothing. So nobody waits for a thread that does not come, as when all are at
+//!    work.
 //! 3. When the first is done it closes the door, and waits for those that are inside.
 
 use crate::workers::Workers;
@@ -64,15 +65,17 @@ struct Part(*const (dyn Fn() + Sync));
 unsafe impl Send for Part {}
 
 impl Workers {
-    /// Calls this on this thread, and meanwhile on so many others at most; returns when all calls have. A call takes its
-    /// share of the work from an object that all look at, and returns when there is none left.
+    /// Calls this on this thread, and meanwhile on so many others at most; returns when all calls
+    /// have. A call takes its share of the work from an object that all look at, and returns when
+    /// there is none left.
     ///
     /// # Panics
-    /// If the call on this thread does, when the others have returned. Panics of the others are dropped.
+    /// If the call on this thread does, when the others have returned. Panics of the others are
+    /// dropped.
     pub fn share(self: &Arc<Self>, others: usize, part: &(dyn Fn() + Sync)) {
         let door = Arc::new(Door::default());
-        // SAFETY: its life is made longer in name only: a thread that calls it is inside, and this does not return before
-        // the door is closed and no thread is inside.
+        // SAFETY: its life is made longer in name only: a thread that calls it is inside, and this
+        // does not return before the door is closed and no thread is inside.
         let lasting =
             unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(part) };
         let closing = Closing(&door);
@@ -82,7 +85,8 @@ impl Workers {
                 // The whole of it, not its field, is the task's.
                 let part = part;
                 if door.enter() {
-                    // SAFETY: the task has entered the door, and the caller waits for all that are inside.
+                    // SAFETY: the task has entered the door, and the caller waits for all that are
+                    // inside.
                     let call = || unsafe { (*part.0)() };
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
                         drop_panic(panic);

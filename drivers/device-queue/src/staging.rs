@@ -1,5 +1,6 @@
-//! Large copies between pageable memory of the host and devices, by threads of the host: in pieces through pinned memory.
-//! Threads take piece after piece, and each copies one while others of its own are on their way.
+//! Large copies between pageable memory of the host and devices, by threads of the host: in pieces
+//! through pinned memory. Threads take piece after piece, and each copies one while others of its
+//! own are on their way.
 
 use crate::past_caches::copy_past_caches;
 use crate::workers::Workers;
@@ -7,12 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// The most bytes of a piece. Pieces of a quarter are slower (`--example staging` of the CUDA driver).
+/// The most bytes of a piece. Pieces of a quarter are slower (`--example staging` of the CUDA
+/// driver).
 pub const PIECE: usize = 2 << 20;
 /// Blocks of each thread: one is copied while others are on their way.
 pub const BLOCKS: usize = 3;
-/// The most threads that share a copy. A core copies 8 GB/s between memory that is in no cache and a block, and a device
-/// takes 55.
+/// The most threads that share a copy. A core copies 8 GB/s between memory that is in no cache and
+/// a block, and a device takes 55.
 pub const MOST_THREADS: usize = 8;
 /// For so many bytes another thread takes part: it comes some tens of microseconds later.
 const WORTH_A_THREAD: u64 = 1 << 20;
@@ -20,7 +22,8 @@ const WORTH_A_THREAD: u64 = 1 << 20;
 /// The number of threads that share a copy of so many bytes, on this host.
 #[must_use]
 pub fn threads_for(length: u64) -> usize {
-    // Once: to ask takes longer than to enqueue a command, and is answered for the thread that asks.
+    // Once: to ask takes longer than to enqueue a command, and is answered for the thread that
+    // asks.
     static CORES: OnceLock<usize> = OnceLock::new();
     let asked = || std::thread::available_parallelism().map_or(1, usize::from);
     threads_on(length, *CORES.get_or_init(asked))
@@ -32,9 +35,9 @@ fn threads_on(length: u64, cores: usize) -> usize {
     (length / WORTH_A_THREAD).clamp(1, most as u64) as usize
 }
 
-/// The length of each piece but the last of so many bytes, which so many threads share. The device is idle while the
-/// first pieces are copied, and the host while the last are moved. But each piece takes a call, and a thread that brings
-/// bytes waits for it.
+/// The length of each piece but the last of so many bytes, which so many threads share. The device
+/// is idle while the first pieces are copied, and the host while the last are moved. But each piece
+/// takes a call, and a thread that brings bytes waits for it.
 fn piece_of(length: usize, threads: usize, direction: Direction) -> usize {
     let (each, least) = match direction {
         Direction::Up => (4, 256 << 10),
@@ -44,12 +47,12 @@ fn piece_of(length: usize, threads: usize, direction: Direction) -> usize {
     even.next_multiple_of(64 << 10).clamp(least, PIECE)
 }
 
-/// The line on which a thread moves pieces: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes, and a queue of the
-/// device's.
+/// The line on which a thread moves pieces: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes,
+/// and a queue of the device's.
 ///
 /// # Safety
-/// Blocks are so many bytes, apart from each other, and the line's alone for as long as it lives. A copy that was waited
-/// for, or has [finished](Line::finish), is on its way no more.
+/// Blocks are so many bytes, apart from each other, and the line's alone for as long as it lives. A
+/// copy that was waited for, or has [finished](Line::finish), is on its way no more.
 pub unsafe trait Line {
     /// A copy on its way.
     type Copy;
@@ -59,15 +62,15 @@ pub unsafe trait Line {
     /// The start of a block.
     fn block(&self, number: usize) -> *mut u8;
 
-    /// Puts a copy into the queue: of so many bytes from the start of a block to the device, or back. `place` is their
-    /// place in the whole copy.
+    /// Puts a copy into the queue: of so many bytes from the start of a block to the device, or
+    /// back. `place` is their place in the whole copy.
     ///
     /// # Errors
     /// If the library refuses.
     ///
     /// # Safety
-    /// The place is within the whole copy, no other copy of the block is on its way, and nobody else uses these bytes, or
-    /// the block's, until this one is over.
+    /// The place is within the whole copy, no other copy of the block is on its way, and nobody
+    /// else uses these bytes, or the block's, until this one is over.
     unsafe fn put(
         &self,
         block: usize,
@@ -126,15 +129,17 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Moves so many bytes from this memory to a device, or to it: threads of `workers` call `work` with the pieces to
-    /// move, each with a line of its own for [`Pieces::through`]. Returns when nothing is on its way; false if a thread
-    /// has panicked with a piece. One that has no line, for want of memory, leaves its share to the others.
+    /// Moves so many bytes from this memory to a device, or to it: threads of `workers` call `work`
+    /// with the pieces to move, each with a line of its own for [`Pieces::through`]. Returns when
+    /// nothing is on its way; false if a thread has panicked with a piece. One that has no line,
+    /// for want of memory, leaves its share to the others.
     ///
     /// # Errors
     /// The first error of a thread, if not all is moved.
     ///
     /// # Safety
-    /// So many bytes are there and the caller's for as long: nobody else writes them, nor reads those that are written.
+    /// So many bytes are there and the caller's for as long: nobody else writes them, nor reads
+    /// those that are written.
     pub unsafe fn share<F: Send>(
         workers: &Arc<Workers>,
         host: *mut u8,
@@ -169,7 +174,8 @@ impl Pieces {
         Ok(false)
     }
 
-    /// Moves pieces until there are none left. Also after an error, nothing of these is on its way when it returns.
+    /// Moves pieces until there are none left. Also after an error, nothing of these is on its way
+    /// when it returns.
     ///
     /// # Errors
     /// The line's error.
@@ -189,8 +195,8 @@ impl Pieces {
         over
     }
 
-    /// Moves pieces until there are none left by calls that return when each is moved. A call gets the piece's place on
-    /// the host, its place in the whole copy, and its length.
+    /// Moves pieces until there are none left by calls that return when each is moved. A call gets
+    /// the piece's place on the host, its place in the whole copy, and its length.
     ///
     /// # Errors
     /// The error of a call.
@@ -247,7 +253,8 @@ impl Pieces {
             if let Some(sent) = sent[turn].take() {
                 line.wait(sent)?;
             }
-            // SAFETY: so many bytes on both sides, which are this thread's; the block's bytes from before are sent.
+            // SAFETY: so many bytes on both sides, which are this thread's; the block's bytes from
+            // before are sent.
             let copy = unsafe {
                 let from = self.host.add(piece.start);
                 // Many bytes keep the memory so busy that it has no time for these as well.
@@ -330,8 +337,8 @@ mod tests {
         assert_eq!(piece_of(16 << 20, 8, Direction::Down), 1 << 20);
     }
 
-    /// A device whose copies are made when they are waited for, as late as can be; the memory's bytes are another thread's
-    /// as well, but no byte is two's.
+    /// A device whose copies are made when they are waited for, as late as can be; the memory's
+    /// bytes are another thread's as well, but no byte is two's.
     struct Late {
         device: *mut u8,
         blocks: Vec<RefCell<Vec<u8>>>,

@@ -21,7 +21,8 @@ pub trait Failure: Clone + Debug + Send + Sync + 'static {
     /// True if the device is of no use any more.
     fn is_loss(&self) -> bool;
 
-    /// True if there was no memory, or no other resource of which devices have few: it may be there later.
+    /// True if there was no memory, or no other resource of which devices have few: it may be there
+    /// later.
     fn is_out_of_memory(&self) -> bool;
 
     /// True if it says only that something failed that was waited for.
@@ -80,10 +81,11 @@ pub trait VendorDevice: Send + Sync + 'static {
 pub enum Executor {
     /// The device.
     Device,
-    /// The device, as soon as the core has said that nothing is left to wait for: it reads memory of the host's that
-    /// commands write.
+    /// The device, as soon as the core has said that nothing is left to wait for: it reads memory
+    /// of the host's that commands write.
     DeviceWhenReady,
-    /// The device, and the host's memory is written for the user, even by a command that then fails.
+    /// The device, and the host's memory is written for the user, even by a command that then
+    /// fails.
     DeviceForUser,
     /// The device, with a user's code that must not be called twice, nor for void bytes.
     DeviceOnce,
@@ -96,15 +98,17 @@ pub enum Executor {
 pub struct Flight<V: Vendor> {
     /// The signal that others on the device wait for.
     pub signal: V::Signal,
-    /// The signal of its end, if that is another one, or if the ends of later commands of its line do not imply it.
+    /// The signal of its end, if that is another one, or if the ends of later commands of its line
+    /// do not imply it.
     pub done: Option<V::Signal>,
-    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after
-    /// the other, and none after one that has failed ends well.
+    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a
+    /// line end one after the other, and none after one that has failed ends well.
     pub line: Option<usize>,
-    /// The failure because of which the rest of its calls were not made: its part on the device runs, then the command
-    /// fails.
+    /// The failure because of which the rest of its calls were not made: its part on the device
+    /// runs, then the command fails.
     pub failure: Option<V::Failure>,
-    /// The error with which the command fails when its part on the device has run, whatever the result of that.
+    /// The error with which the command fails when its part on the device has run, whatever the
+    /// result of that.
     pub error: Option<Error>,
     /// The objects that the device uses until it is over, and the work that is left then.
     pub cargo: V::Cargo,
@@ -154,14 +158,17 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// The remedy for a launch of native code.
     const INSTEAD: &'static str;
     /// True if the vendor's part says by itself that commands have ended, by
-    /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
+    /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to
+    /// be called.
     const TELLS: bool = false;
-    /// True if a device may still use the memory of its commands after it was given up as lost. That memory is then kept for
-    /// good, and the driver with it.
+    /// True if a device may still use the memory of its commands after it was given up as lost.
+    /// That memory is then kept for good, and the driver with it.
     const WORKS_WHEN_LOST: bool = true;
-    /// True if devices begin with their commands when they are [told](Vendor::flush) to, and not by themselves.
+    /// True if devices begin with their commands when they are [told](Vendor::flush) to, and not by
+    /// themselves.
     const FLUSHES: bool = true;
-    /// True if a memory space is several memories, between which the vendor's part brings bytes by itself. See
+    /// True if a memory space is several memories, between which the vendor's part brings bytes by
+    /// itself. See
     /// [`Driver::moves_within_spaces`](quipu_scheduler::driver::Driver::moves_within_spaces).
     const MOVES_WITHIN_SPACES: bool = false;
     /// Commands that a device is given at once, at most.
@@ -182,7 +189,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     type Cargo: Send;
     /// A kernel that is compiled for a device.
     type Compiled: Send + Sync + 'static;
-    /// Memory of a device. Every byte of it is zero for a command with the waits that the vendor's part gives it.
+    /// Memory of a device. Every byte of it is zero for a command with the waits that the vendor's
+    /// part gives it.
     type Allocation: Send + Sync + 'static;
     /// Commands of a device that are put there with one call.
     type Batch: Send + Sync + 'static;
@@ -201,18 +209,19 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// The executor of a command that is not the host's anyway.
     fn executor_of(device: &Self::Device, command: &Command) -> Executor;
 
-    /// The executor of a migration of the bytes in use: the host, which looks at the content size first, unless the
-    /// device does so.
+    /// The executor of a migration of the bytes in use: the host, which looks at the content size
+    /// first, unless the device does so.
     fn executor_of_content(device: &Self::Device, migration: &Migration) -> Executor {
         let _ = (device, migration);
         Executor::Host
     }
 
-    /// Puts a command on its device, after these. A [native enqueue](quipu_scheduler::NativeEnqueue) is called here, with
-    /// all its waits flushed.
+    /// Puts a command on its device, after these. A [native
+    /// enqueue](quipu_scheduler::NativeEnqueue) is called here, with all its waits flushed.
     ///
     /// # Errors
-    /// If nothing of it is on the device. If some of its calls were made and one is refused, the flight says so.
+    /// If nothing of it is on the device. If some of its calls were made and one is refused, the
+    /// flight says so.
     fn put(
         &self,
         work: &Work<'_, Self>,
@@ -220,11 +229,12 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         waits: &[Self::Signal],
     ) -> std::result::Result<Flight<Self>, Obstacle<Self::Failure>>;
 
-    /// Takes a recorded graph as one, if it can be put on the device whole. Gives the object that is kept for that, with
-    /// the graph. All its commands are the device's. Each is a launch of code that the vendor compiles, a fill, or a
-    /// transfer between arguments; or nothing is done for it on a device. [`put`](Vendor::put) then gets a launch of the
-    /// graph as [`Operation::Graph`](quipu_scheduler::operation::Operation::Graph), with the code of its launches, which
-    /// the graph [keeps](crate::graph::TakenGraph::of).
+    /// Takes a recorded graph as one, if it can be put on the device whole. Gives the object that
+    /// is kept for that, with the graph. All its commands are the device's. Each is a launch of
+    /// code that the vendor compiles, a fill, or a transfer between arguments; or nothing is done
+    /// for it on a device. [`put`](Vendor::put) then gets a launch of the graph as
+    /// [`Operation::Graph`](quipu_scheduler::operation::Operation::Graph), with the code of its
+    /// launches, which the graph [keeps](crate::graph::TakenGraph::of).
     ///
     /// A vendor that takes none, as by default, has the commands put there one by one.
     fn take_graph(
@@ -236,8 +246,9 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         None
     }
 
-    /// True if a command may be one of a [batch](crate::batch). It is the device's, and a launch of code that the vendor
-    /// compiles, a fill, or a transfer between arguments. Called with every such command that waits.
+    /// True if a command may be one of a [batch](crate::batch). It is the device's, and a launch of
+    /// code that the vendor compiles, a fill, or a transfer between arguments. Called with every
+    /// such command that waits.
     ///
     /// A vendor that makes no batches, as by default, has the commands put there one by one.
     fn can_be_batched(command: &Command) -> bool {
@@ -266,10 +277,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Err(crate::error::of_device(device.name(), what, problem).into())
     }
 
-    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with the
-    /// same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those
-    /// before it up to the last that is told, may have another that says that these are [over](Flight::done), the same
-    /// for each of them; they are over as well once all are. `work` is its first command; `memories` are the objects that
+    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their
+    /// order, all with the same signal, which is over when all are. One that is to be
+    /// [told](crate::batch::Planned::is_told), and those before it up to the last that is told, may
+    /// have another that says that these are [over](Flight::done), the same for each of them; they
+    /// are over as well once all are. `work` is its first command; `memories` are the objects that
     /// it [uses](Plan::memories).
     ///
     /// # Errors
@@ -299,7 +311,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// call.
     fn attend(&self) {}
 
-    /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time is up.
+    /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time
+    /// is up.
     fn wait(&self, waiter: &Waiter<'_>) {
         waiter.park();
     }
@@ -344,7 +357,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// The kernel's own error.
     fn land(&self, work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()>;
 
-    /// Tells the core when the device ran a command; when it ended, by the process's clock, if its times were asked for.
+    /// Tells the core when the device ran a command; when it ended, by the process's clock, if its
+    /// times were asked for.
     fn note_times(&self, work: &Work<'_, Self>, flight: &Flight<Self>, seen: u64) -> Option<u64>;
 
     /// True if it compiles code of this type.
@@ -361,7 +375,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         width: IndexWidth,
     ) -> Result<Self::Compiled>;
 
-    /// Has a device's compiler read a program: see [`Driver::describe`](quipu_scheduler::driver::Driver::describe).
+    /// Has a device's compiler read a program: see
+    /// [`Driver::describe`](quipu_scheduler::driver::Driver::describe).
     ///
     /// # Errors
     /// As there.
@@ -374,14 +389,16 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Err(crate::error::unread(Self::NAME))
     }
 
-    /// The best number of threads in blocks of a kernel, if the division is left to the device and so many are asked for.
-    /// The compiled kernel may need so much that fewer fit, or that another number leaves less of the device idle.
+    /// The best number of threads in blocks of a kernel, if the division is left to the device and
+    /// so many are asked for. The compiled kernel may need so much that fewer fit, or that another
+    /// number leaves less of the device idle.
     fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
         let _ = (device, compiled);
         asked
     }
 
-    /// The most blocks, of so many threads each, of a kernel whose blocks have to run at once; `None` if they need not.
+    /// The most blocks, of so many threads each, of a kernel whose blocks have to run at once;
+    /// `None` if they need not.
     fn most_blocks(
         &self,
         device: &Self::Device,
@@ -392,13 +409,15 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         None
     }
 
-    /// True if a thread of a kernel best has several elements, as it reads them at once; by default it has.
+    /// True if a thread of a kernel best has several elements, as it reads them at once; by default
+    /// it has.
     fn reads_ahead(&self, compiled: &Self::Compiled) -> bool {
         let _ = compiled;
         true
     }
 
-    /// The limits of a compiled kernel on its device; `None`, as by default, if the library does not say.
+    /// The limits of a compiled kernel on its device; `None`, as by default, if the library does
+    /// not say.
     fn attributes(
         &self,
         device: &Self::Device,

@@ -101,8 +101,8 @@ impl<'a, V: Vendor> Work<'a, V> {
         }
     }
 
-    /// The bytes of an argument of the command, or of one of the graph that it launches, on the device of a space,
-    /// allocated if need be; and that device.
+    /// The bytes of an argument of the command, or of one of the graph that it launches, on the
+    /// device of a space, allocated if need be; and that device.
     ///
     /// # Errors
     /// If there is no memory for it, or the space is another driver's.
@@ -121,12 +121,14 @@ impl<'a, V: Vendor> Work<'a, V> {
 
     /// `space` is one of this driver's.
     fn located(&self, argument: &Argument<'a>, space: SpaceId) -> Result<Bytes<'a, V>> {
-        // SAFETY: the space is this driver's, and the thread that pumps hands over a command that uses the memory.
+        // SAFETY: the space is this driver's, and the thread that pumps hands over a command that
+        // uses the memory.
         let address = unsafe { argument.memory().allocation(space) }?.address;
         let allocation = std::ptr::with_exposed_provenance::<V::Allocation>(address as usize);
         Ok(Bytes {
-            // SAFETY: the core has it from `Shared::allocate`, for the space is ours, and keeps it for as long as a
-            // command that uses it is not over, and so the command and its arguments are there.
+            // SAFETY: the core has it from `Shared::allocate`, for the space is ours, and keeps it
+            // for as long as a command that uses it is not over, and so the command and its
+            // arguments are there.
             allocation: unsafe { &*allocation },
             offset: argument.offset(),
             length: argument.length(),

@@ -1,11 +1,12 @@
 //! Threads for slow work of the host for a device's commands: host tasks, compilers, copies of odd
 //! shapes.
 //!
-//! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
-//! without a task end after a while.
+//! A thread is started when there is a task and none is idle, up to a limit; one that waits does
+//! not count. Threads without a task end after a while.
 //!
-//! A user's code may block by other means than waits, until the driver's own work, such as a compiler's, is done. So the
-//! two have a limit each: however many users' tasks block, the driver's own have as many threads as ever.
+//! A user's code may block by other means than waits, until the driver's own work, such as a
+//! compiler's, is done. So the two have a limit each: however many users' tasks block, the driver's
+//! own have as many threads as ever.
 
 use crate::inside::{Inside, own_thread};
 use quipu_scheduler::command::slab;
@@ -70,7 +71,8 @@ impl State {
         }
     }
 
-    /// The number of tasks that could be begun now, if there were threads; so many may be in users' code.
+    /// The number of tasks that could be begun now, if there were threads; so many may be in users'
+    /// code.
     fn ready(&self, most: usize) -> usize {
         self.tasks.len() + self.users.len().min(most.saturating_sub(self.in_users))
     }
@@ -102,8 +104,8 @@ impl State {
 thread_local! {
     /// The owner of the code of the task that this thread runs.
     static WHOSE: Cell<Whose> = const { Cell::new(Whose::Driver) };
-    /// The workers whose tasks this thread runs: none outside of [`Workers::work`]. It has no destructor: another
-    /// thread-local's may wait.
+    /// The workers whose tasks this thread runs: none outside of [`Workers::work`]. It has no
+    /// destructor: another thread-local's may wait.
     static MINE: ManuallyDrop<RefCell<Option<Arc<Workers>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
 }
@@ -197,7 +199,8 @@ impl Workers {
         stranded
     }
 
-    /// Waits, for something that threads at work give up: if this is one of the threads, another may take its place meanwhile.
+    /// Waits, for something that threads at work give up: if this is one of the threads, another
+    /// may take its place meanwhile.
     pub fn aside<R>(self: &Arc<Self>, wait: impl FnOnce() -> R) -> R {
         let is_mine = MINE.with(|mine| {
             let mine = mine.borrow();
@@ -251,7 +254,8 @@ impl Workers {
         state.counted - state.in_users >= self.most
     }
 
-    /// Gives why the system gives no thread, if there should be one: to be logged with nothing locked.
+    /// Gives why the system gives no thread, if there should be one: to be logged with nothing
+    /// locked.
     #[must_use]
     fn start_if_due(self: &Arc<Self>, state: &mut State) -> Option<io::Error> {
         if state.ready(self.most) <= state.idle || self.is_full(state) {
@@ -271,7 +275,8 @@ impl Workers {
         own_thread();
         replace_joiner(Some(join));
         self.run_tasks();
-        // It is not counted any more: destructors of the tasks' thread-locals wait as those of any thread.
+        // It is not counted any more: destructors of the tasks' thread-locals wait as those of any
+        // thread.
         replace_joiner(None);
         MINE.with(|mine| mine.replace(None));
     }
@@ -280,7 +285,8 @@ impl Workers {
         let mut state = self.state();
         loop {
             if state.counted - state.in_users > self.most {
-                // One that had stood aside is back, or was in a user's task. Another comes for the remaining ones.
+                // One that had stood aside is back, or was in a user's task. Another comes for the
+                // remaining ones.
                 state.counted -= 1;
                 drop(state);
                 self.wake.notify_one();

@@ -1,6 +1,7 @@
-//! The threads that notice ends. A thread that waits for its own command leaves the driver's thread asleep. The driver's
-//! thread notices the end of a command that no thread waits for, however it came to the device. A program of its own:
-//! threads of other tests that wait would notice ends, too.
+//! The threads that notice ends. A thread that waits for its own command leaves the driver's thread
+//! asleep. The driver's thread notices the end of a command that no thread waits for, however it
+//! came to the device. A program of its own: threads of other tests that wait would notice ends,
+//! too.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "driver/library/mod.rs"]
@@ -150,8 +151,8 @@ impl Clock for Asleep {
     }
 }
 
-/// True if a thread that waits for a command, and sleeps, is the first to see that it has ended. If it is `gated`, the
-/// thread sleeps before the command is on its device.
+/// True if a thread that waits for a command, and sleeps, is the first to see that it has ended. If
+/// it is `gated`, the thread sleeps before the command is on its device.
 fn who_sleeps_sees_it(rig: &Rig, gated: bool) -> bool {
     let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
     let memory = rig.context.memory(BYTES).unwrap();

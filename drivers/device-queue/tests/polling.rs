@@ -1,6 +1,6 @@
-//! Polling by the user: meanwhile the driver's thread asks for no status. Commands that the user has taken over and given
-//! back end, and so do those that threads wait for. A program of its own, one test after the other: as long as any thread
-//! of a process waits, drivers poll again.
+//! Polling by the user: meanwhile the driver's thread asks for no status. Commands that the user
+//! has taken over and given back end, and so do those that threads wait for. A program of its own,
+//! one test after the other: as long as any thread of a process waits, drivers poll again.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "driver/library/mod.rs"]
@@ -218,7 +218,8 @@ fn one_thread_at_a_time_looks_and_none_when_nothing_is_in_flight() {
     });
 }
 
-/// A command that is known to be brief is not called for, but looked for: by nobody, once polling is the user's.
+/// A command that is known to be brief is not called for, but looked for: by nobody, once polling
+/// is the user's.
 #[test]
 fn devices_call_for_what_was_brief_before() {
     each(|rig| {
@@ -326,8 +327,8 @@ fn a_lost_device_is_found_by_who_polls() {
     });
 }
 
-/// Threads that take over polling and give it back, now and then poll, and enqueue meanwhile: every command ends, and
-/// nobody waits.
+/// Threads that take over polling and give it back, now and then poll, and enqueue meanwhile: every
+/// command ends, and nobody waits.
 fn hand_over(seed: u64, ordered: bool) {
     let (devices, context, faults) = stage(ordered, seed);
     let is_finished = AtomicBool::new(false);

@@ -1,5 +1,5 @@
-//! The rates at which pageable memory gets to each OpenCL device and back, in GB/s: in the library's own copies, and in
-//! pieces that host threads move through pinned memory.
+//! The rates at which pageable memory gets to each OpenCL device and back, in GB/s: in the
+//! library's own copies, and in pieces that host threads move through pinned memory.
 //!
 //! ```sh
 //! cargo run --release -p quipu-driver-opencl --example staging
@@ -29,7 +29,8 @@ fn rates(device: &Device, piece: u64) -> [f64; 2] {
         for (is_read, times) in [false, true].into_iter().zip(&mut times) {
             let begun = Instant::now();
             for (number, bytes) in (0..).zip(bytes.chunks_mut(piece as usize)) {
-                // SAFETY: `bytes` outlives the wait for the queue below, and nobody else uses them until then.
+                // SAFETY: `bytes` outlives the wait for the queue below, and nobody else uses them
+                // until then.
                 let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
                 let access = |mode| Access {
                     memory: &memory,

@@ -1,8 +1,8 @@
 //! The devices of every platform that the loader knows, and their properties.
 //!
-//! A platform's devices share one OpenCL context, so that bytes go from one to another without passing through the
-//! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
-//! them.
+//! A platform's devices share one OpenCL context, so that bytes go from one to another without
+//! passing through the host. It is made, as the queues are, when a device is first used: a program
+//! that only lists devices does not pay for them.
 
 use crate::native::{CallError, Called, Context, Queue, named};
 use crate::pinned::Places;
@@ -22,7 +22,8 @@ use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, TextFeat
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The name of the platform that our own front end offers to the loader: its devices are listed by other drivers.
+/// The name of the platform that our own front end offers to the loader: its devices are listed by
+/// other drivers.
 const OURSELVES: &str = "Quipu";
 /// The name of NVIDIA's platform.
 const NVIDIA: &str = "NVIDIA CUDA";
@@ -55,8 +56,8 @@ pub(crate) struct Platform {
     pub(crate) number: u32,
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
-    /// True if its queues are streams of CUDA, in which one command begins after the other however they were made, and
-    /// none after one that has failed, which ends the context.
+    /// True if its queues are streams of CUDA, in which one command begins after the other however
+    /// they were made, and none after one that has failed, which ends the context.
     pub(crate) is_of_streams: bool,
     handles: Vec<DeviceHandle>,
     /// Parts of them that were made before the context.
@@ -254,8 +255,8 @@ impl Asked<'_> {
 /// # Errors
 /// If there is no loader, no platform, or no device, says which.
 pub(crate) fn all() -> Result<Vec<Device>> {
-    // Vendors' libraries are initialised by the first call, and not all of them stand two threads that make it (PoCL 3.1
-    // has no devices for one of them, or ends the process).
+    // Vendors' libraries are initialised by the first call, and not all of them stand two threads
+    // that make it (PoCL 3.1 has no devices for one of them, or ends the process).
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = cl3::load_library() {
@@ -346,7 +347,8 @@ fn devices_of(
     }
 }
 
-/// True if a device can be used now. One that does not say so is asked for the rest, and that names the fault.
+/// True if a device can be used now. One that does not say so is asked for the rest, and that names
+/// the fault.
 fn is_available(handle: DeviceHandle) -> bool {
     let is_available = info::get_device_info(handle.0, info::CL_DEVICE_AVAILABLE);
     let is_available = is_available.map_or(true, |value| value.to_uint() != 0);
@@ -541,8 +543,8 @@ mod tests {
     use std::ffi::c_void;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The first word of a vendor's platform as a loader finds it: the table of its functions, in the order of
-    /// `cl_icd.h`, which it calls.
+    /// The first word of a vendor's platform as a loader finds it: the table of its functions, in
+    /// the order of `cl_icd.h`, which it calls.
     #[repr(C)]
     struct Functions {
         get_platform_ids: *const c_void,
@@ -593,8 +595,8 @@ mod tests {
         value: *mut c_void,
         length: *mut usize,
     ) -> cl_int {
-        // SAFETY: the test hands out such a platform, and OpenCL's rules say that each of these is null or valid, for so
-        // many bytes.
+        // SAFETY: the test hands out such a platform, and OpenCL's rules say that each of these is
+        // null or valid, for so many bytes.
         unsafe {
             let name = (*platform).name.as_bytes();
             if !value.is_null() && room >= name.len() {
@@ -624,7 +626,8 @@ mod tests {
         }
     }
 
-    /// The number of devices of a platform that answers so when it is asked for them, and true if it was asked.
+    /// The number of devices of a platform that answers so when it is asked for them, and true if
+    /// it was asked.
     fn found(name: &'static str, says: cl_int) -> (std::result::Result<usize, String>, bool) {
         let platform = MadeUp {
             functions: &FUNCTIONS.0,
@@ -650,7 +653,8 @@ mod tests {
         // CL_DEVICE_NOT_FOUND, and CL_OUT_OF_HOST_MEMORY.
         const NONE: cl_int = -1;
         const BROKEN: cl_int = -6;
-        // It is not even asked: its devices are those of other drivers, which would list them through it again.
+        // It is not even asked: its devices are those of other drivers, which would list them
+        // through it again.
         for name in ["Quipu\0", "Quipu", " Quipu \0"] {
             for says in [0, NONE, BROKEN] {
                 assert_eq!(found(name, says), (Ok(0), false), "{name:?}");

@@ -42,7 +42,8 @@ fn meaning(code: i32) -> &'static str {
 
 impl Failure for CallError {
     fn is_loss(&self) -> bool {
-        // Not available, an illegal access on NVIDIA's devices, and the answer of their queues after one.
+        // Not available, an illegal access on NVIDIA's devices, and the answer of their queues
+        // after one.
         matches!(self.code, -2 | -9999 | -36)
     }
 

@@ -1,4 +1,5 @@
-//! Forwarding: puts a command into one of the device's queues, with the events of the commands that it waits for.
+//! Forwarding: puts a command into one of the device's queues, with the events of the commands that
+//! it waits for.
 
 use crate::OpenCl;
 use crate::device::Device;
@@ -25,8 +26,8 @@ pub(crate) type Work<'a> = quipu_device_queue::Work<'a, OpenCl>;
 pub(crate) type Bytes<'a> = quipu_device_queue::Bytes<'a, OpenCl>;
 type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 
-/// The objects that come with a command on its device. Several functions hand it on while a thread waits, so the rare
-/// ones are kept apart.
+/// The objects that come with a command on its device. Several functions hand it on while a thread
+/// waits, so the rare ones are kept apart.
 #[derive(Default)]
 pub struct Cargo {
     /// The lane of its queue, for traces.
@@ -75,11 +76,13 @@ impl Cargo {
         self.rare.as_ref().map_or(&[], |rare| &rare.earlier)
     }
 
-    /// Brings bytes that have come to their place. Gives the fault record of a kernel, which is here by now.
+    /// Brings bytes that have come to their place. Gives the fault record of a kernel, which is
+    /// here by now.
     pub(crate) fn land(self) -> Option<FaultRead> {
         let rare = *self.rare?;
         for landing in rare.landing {
-            // SAFETY: the device has done its part, and the command, whose bytes they are, is not over yet.
+            // SAFETY: the device has done its part, and the command, whose bytes they are, is not
+            // over yet.
             unsafe { landing.land() };
         }
         rare.fault
@@ -118,7 +121,8 @@ pub(crate) fn executor_of(device: &Device, command: &Command) -> Executor {
 /// The most bytes that come by pinned memory while a command is ended.
 const MOST_LANDED: u64 = 1 << 20;
 
-/// True if the bytes of a read come to pinned memory on their way: one row of few bytes, from a device that gains by it.
+/// True if the bytes of a read come to pinned memory on their way: one row of few bytes, from a
+/// device that gains by it.
 pub(crate) fn lands(device: &Device, transfer: &Transfer) -> bool {
     device.gains()
         && device.landings.are_there() != Some(false)
@@ -193,9 +197,10 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Makes a call, which is given the queue and its waits, and has the next wait for it. Only the first fails at once,
-    /// with nothing in the queue. If a later one does, those before it run: memory that they use is kept until they are
-    /// over, and the command fails then. No more calls are made.
+    /// Makes a call, which is given the queue and its waits, and has the next wait for it. Only the
+    /// first fails at once, with nothing in the queue. If a later one does, those before it run:
+    /// memory that they use is kept until they are over, and the command fails then. No more calls
+    /// are made.
     fn call(
         &mut self,
         name: &'static str,
@@ -247,7 +252,8 @@ impl<'a> Chain<'a> {
 
     fn read(&mut self, from: &Bytes<'_>, at: u64, to: *mut u8, length: u64) -> Called<()> {
         self.call("clEnqueueReadBuffer", |queue, count, waits| {
-            // SAFETY: both ranges are the command's, or one is of memory that is kept with it, there until it is over.
+            // SAFETY: both ranges are the command's, or one is of memory that is kept with it,
+            // there until it is over.
             unsafe {
                 cl3::command_queue::enqueue_read_buffer(
                     queue,
@@ -284,8 +290,8 @@ impl<'a> Chain<'a> {
 
     fn write(&mut self, from: *const u8, to: &Bytes<'_>, at: u64, length: u64) -> Called<()> {
         self.call("clEnqueueWriteBuffer", |queue, count, waits| {
-            // SAFETY: the bytes lie within the object, and those of the host, which are only read, are there until the
-            // command is over.
+            // SAFETY: the bytes lie within the object, and those of the host, which are only read,
+            // are there until the command is over.
             unsafe {
                 cl3::command_queue::enqueue_write_buffer(
                     queue,
@@ -591,7 +597,8 @@ fn put_part(
         return put_row(chain, source, destination, part);
     }
     let (from_at, to_at) = (part.source, part.destination);
-    // NVIDIA's OpenCL refuses rectangles of whose last row not all of the pitch is in the memory object.
+    // NVIDIA's OpenCL refuses rectangles of whose last row not all of the pitch is in the memory
+    // object.
     let is_within = |side: &Side<'_>, at: u64, pitch: [usize; 2]| match side {
         Side::Host(_) => true,
         Side::Device(bytes) => {
@@ -617,12 +624,14 @@ fn put_row(
 ) -> Called<()> {
     match (source, destination) {
         (Side::Host(from), Side::Device(to)) => {
-            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            // SAFETY: the part lies within the region, which the core has checked against both
+            // sides.
             let from = unsafe { from.add(part.source as usize) };
             chain.write(from, to, part.destination, part.row)
         }
         (Side::Device(from), Side::Host(to)) => {
-            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            // SAFETY: the part lies within the region, which the core has checked against both
+            // sides.
             let to = unsafe { to.add(part.destination as usize) };
             chain.read(from, part.source, to, part.row)
         }
@@ -647,7 +656,8 @@ fn put_rectangle(
     let none = [0_usize; 3];
     match (source, destination) {
         (Side::Host(from), Side::Device(to)) => {
-            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            // SAFETY: the part lies within the region, which the core has checked against both
+            // sides.
             let from = unsafe { from.add(from_at as usize) };
             let at = origin(to, to_at);
             chain.call("clEnqueueWriteBufferRect", |queue, count, waits| {
@@ -672,7 +682,8 @@ fn put_rectangle(
             })
         }
         (Side::Device(from), Side::Host(to)) => {
-            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            // SAFETY: the part lies within the region, which the core has checked against both
+            // sides.
             let to = unsafe { to.add(to_at as usize) };
             let at = origin(from, from_at);
             chain.call("clEnqueueReadBufferRect", |queue, count, waits| {

@@ -18,26 +18,30 @@
 //!
 //! # The loader
 //!
-//! OpenCL is loaded when the program runs, through [`cl3`], with its feature `dynamic`: nothing of a vendor's is needed
-//! to build, and a machine without a loader has no devices and is told why. `opencl3` stands on top of `cl3`, and its
-//! types own a context, a queue and a kernel each in their own way. This driver needs OpenCL's objects bare, with the
-//! numbers of its errors. `cl3` is kept up with OpenCL's releases, and every function of it says what it needs.
+//! OpenCL is loaded when the program runs, through [`cl3`], with its feature `dynamic`: nothing of
+//! a vendor's is needed to build, and a machine without a loader has no devices and is told why.
+//! `opencl3` stands on top of `cl3`, and its types own a context, a queue and a kernel each in
+//! their own way. This driver needs OpenCL's objects bare, with the numbers of its errors. `cl3` is
+//! kept up with OpenCL's releases, and every function of it says what it needs.
 //!
 //! # Order
 //!
-//! The devices of a platform share one OpenCL context and are one sync domain: their commands wait for each other by
-//! OpenCL's events, without the host. Queues are out-of-order where a device has them, so that OpenCL knows no order but
-//! that of the waits. Otherwise there are several in-order ones, and a command is put behind one that it waits for if
-//! that is the last of its queue. NVIDIA's are out of order in name only: its queues are streams of CUDA. Independent
-//! kernels in one such queue run one after the other, and in several in-order ones at the same time. Copies to and from
-//! the host have queues of their own. Waits outside the domain are resolved by the host first.
+//! The devices of a platform share one OpenCL context and are one sync domain: their commands wait
+//! for each other by OpenCL's events, without the host. Queues are out-of-order where a device has
+//! them, so that OpenCL knows no order but that of the waits. Otherwise there are several in-order
+//! ones, and a command is put behind one that it waits for if that is the last of its queue.
+//! NVIDIA's are out of order in name only: its queues are streams of CUDA. Independent kernels in
+//! one such queue run one after the other, and in several in-order ones at the same time. Copies to
+//! and from the host have queues of their own. Waits outside the domain are resolved by the host
+//! first.
 //!
-//! Events are OpenCL's to make, a new one for each command, and cannot be used again: so none are pooled.
+//! Events are OpenCL's to make, a new one for each command, and cannot be used again: so none are
+//! pooled.
 //!
 //! # Native code
 //!
-//! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on threads of the host,
-//! with copies of their declared accesses.
+//! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on
+//! threads of the host, with copies of their declared accesses.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,5 +1,5 @@
-//! Allocations of the devices' memory. New memory is zeroed by a command of the device's own. The first command that uses
-//! the memory waits for it there.
+//! Allocations of the devices' memory. New memory is zeroed by a command of the device's own. The
+//! first command that uses the memory waits for it there.
 
 use crate::device::Device;
 use crate::native::{Called, Event, Memory, Queue, named};
@@ -30,8 +30,9 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The event that has to be over before the memory is used, if one is left. Memory that could not be filled with
-    /// zeros is filled again: nothing has used it, for that would have failed with the fill.
+    /// The event that has to be over before the memory is used, if one is left. Memory that could
+    /// not be filled with zeros is filled again: nothing has used it, for that would have failed
+    /// with the fill.
     pub(crate) fn ready(&self) -> Called<Option<Event>> {
         if self.is_zeroed.load(Ordering::Acquire) {
             return Ok(None);
@@ -58,8 +59,8 @@ impl Allocation {
         let queues = device.queues(false)?;
         let ready = self.ready()?;
         let waits: Vec<cl_event> = ready.iter().map(Event::raw).collect();
-        // SAFETY: the bytes are there until the call returns, which is when they are read. The range is one of the
-        // memory's, which the core has checked.
+        // SAFETY: the bytes are there until the call returns, which is when they are read. The
+        // range is one of the memory's, which the core has checked.
         let event = unsafe {
             cl3::command_queue::enqueue_read_buffer(
                 queues.service.raw(),

@@ -1,5 +1,5 @@
-//! OpenCL's objects, counted by OpenCL and released when they are dropped, and the calls that more than one file makes.
-//! Every failed call gives its name and OpenCL's code ([`CallError`]).
+//! OpenCL's objects, counted by OpenCL and released when they are dropped, and the calls that more
+//! than one file makes. Every failed call gives its name and OpenCL's code ([`CallError`]).
 
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
@@ -36,7 +36,8 @@ macro_rules! objects {
 
         // SAFETY: OpenCL's objects may be used by any thread.
         unsafe impl Send for $name {}
-        // SAFETY: and by several at a time; the one exception, setting a kernel's arguments, is minded where it is done.
+        // SAFETY: and by several at a time; the one exception, setting a kernel's arguments, is
+        // minded where it is done.
         unsafe impl Sync for $name {}
 
         impl $name {
@@ -54,7 +55,8 @@ macro_rules! objects {
 
         impl Clone for $name {
             fn clone(&self) -> Self {
-                // SAFETY: alive, for this is a reference. It can only fail for objects that are not.
+                // SAFETY: alive, for this is a reference. It can only fail for objects that are
+                // not.
                 let counted = unsafe { $retain(self.0) };
                 debug_assert!(counted.is_ok(), "a live object can be retained");
                 Self(self.0)

@@ -1,5 +1,5 @@
-//! Host memory that OpenCL has pinned. A device with memory of its own reaches it without a copy. Fault records of kernels are
-//! written to it, and small reads pass through it.
+//! Host memory that OpenCL has pinned. A device with memory of its own reaches it without a copy.
+//! Fault records of kernels are written to it, and small reads pass through it.
 
 use crate::OpenCl;
 use crate::device::Device;
@@ -27,13 +27,14 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Pins so many bytes. They are given back in this queue, an in-order one, behind the commands that use them there;
-    /// nothing else may use them by then.
+    /// Pins so many bytes. They are given back in this queue, an in-order one, behind the commands
+    /// that use them there; nothing else may use them by then.
     pub(crate) fn of(device: &Device, queue: &Queue, bytes: usize) -> Called<Self> {
         let memory = Memory::pinned(device.platform.context()?, bytes)?;
         let mut start = null_mut();
         let flags = cl3::memory::CL_MAP_READ | cl3::memory::CL_MAP_WRITE;
-        // SAFETY: the whole of the object, which is there as long as this is; the call returns when it is mapped.
+        // SAFETY: the whole of the object, which is there as long as this is; the call returns when
+        // it is mapped.
         let event = unsafe {
             cl3::command_queue::enqueue_map_buffer(
                 queue.raw(),
@@ -160,8 +161,8 @@ impl<const WORDS: usize> Place<WORDS> {
     /// The words there, when none of them is on its way any more.
     pub(crate) fn words(&self) -> [u32; WORDS] {
         match self {
-            // SAFETY: so many are there, of memory that OpenCL has aligned for any type, at a multiple of their size;
-            // nobody else has this place, and nothing writes it now.
+            // SAFETY: so many are there, of memory that OpenCL has aligned for any type, at a
+            // multiple of their size; nobody else has this place, and nothing writes it now.
             Self::Pinned(pinned) => unsafe { pinned.start().cast::<[u32; WORDS]>().read() },
             Self::Own(words) => **words,
         }
@@ -191,7 +192,8 @@ impl Landing {
     /// The most bytes of one.
     pub(crate) const MOST: usize = 256 << 10;
 
-    /// A landing of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
+    /// A landing of so many bytes, no more than [`Landing::MOST`], in one of these places if there
+    /// is one.
     pub(crate) fn of(places: &Places, to: *mut u8, length: usize) -> Self {
         let place = match places.take() {
             Some(pinned) => LandingPlace::Pinned(pinned),
@@ -220,8 +222,8 @@ impl Landing {
 }
 
 impl Places {
-    /// Places for records of faults: one for each command that the device is given at once, of the size that processors
-    /// and devices write at once.
+    /// Places for records of faults: one for each command that the device is given at once, of the
+    /// size that processors and devices write at once.
     pub(crate) fn of_records() -> Self {
         Self::new(OpenCl::CREDIT, RECORD)
     }
@@ -244,8 +246,8 @@ impl Places {
         self.pool.get().map(Option::is_some)
     }
 
-    /// Makes them, on a device with memory of its own, unless there are any. That may wait for commands on the device, so
-    /// it is not done while one is put there.
+    /// Makes them, on a device with memory of its own, unless there are any. That may wait for
+    /// commands on the device, so it is not done while one is put there.
     pub(crate) fn make(&self, device: &Device) {
         if device.staged == Staged::Nothing {
             return;

@@ -13,8 +13,8 @@ pub(crate) const IN_ORDER_QUEUES: usize = 8;
 /// The same for copies of a way: one that waits for a kernel holds up no others.
 const COPY_QUEUES: usize = 4;
 
-/// A queue; a flag that the device is yet to be told of its commands, because each flush is a call, and most queues have
-/// nothing new; and its commands.
+/// A queue; a flag that the device is yet to be told of its commands, because each flush is a call,
+/// and most queues have nothing new; and its commands.
 #[derive(Debug)]
 pub(crate) struct Fed {
     /// The end of its last command, if the queue keeps its order.
@@ -114,7 +114,8 @@ impl Maker {
     }
 }
 
-/// Queues of a device for the same things, each made when those before it are not enough; one alone where that keeps no order.
+/// Queues of a device for the same things, each made when those before it are not enough; one alone
+/// where that keeps no order.
 #[derive(Debug)]
 struct Group {
     queues: Box<[OnceLock<Fed>]>,
@@ -135,9 +136,10 @@ impl Group {
         self.queues.iter().map_while(OnceLock::get)
     }
 
-    /// The queue for a command that waits for these. It is the one whose last event is one of these, so that a chain
-    /// stays where it is; else the one that was last used if nothing is left there, because device and host have it at
-    /// hand. Otherwise it is another with nothing in it, which may be a new one, or the next in turn.
+    /// The queue for a command that waits for these. It is the one whose last event is one of
+    /// these, so that a chain stays where it is; else the one that was last used if nothing is left
+    /// there, because device and host have it at hand. Otherwise it is another with nothing in it,
+    /// which may be a new one, or the next in turn.
     fn choose(&self, waits: &[Event], maker: &Maker) -> Called<&Fed> {
         let make = |at: usize| made_once(&self.queues[at], || maker.fed());
         let last = self.last.load(Ordering::Relaxed);
@@ -181,7 +183,8 @@ pub(crate) struct Queues {
     upload: Group,
     /// Queues for copies to the host.
     download: Group,
-    /// Fault records of kernels, for each queue of kernels that keeps its order: nothing else stands behind a kernel for them.
+    /// Fault records of kernels, for each queue of kernels that keeps its order: nothing else
+    /// stands behind a kernel for them.
     records: [OnceLock<Fed>; IN_ORDER_QUEUES],
     /// The queue of commands for which the enqueuing thread waits at once.
     pub(crate) service: Queue,
@@ -266,7 +269,8 @@ impl Queues {
     }
 }
 
-/// The worst result of several calls, all of which are made: a loss if there is one, else the first failure.
+/// The worst result of several calls, all of which are made: a loss if there is one, else the first
+/// failure.
 pub(crate) fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
     let mut worst = Ok(());
     for call in calls {
@@ -294,7 +298,8 @@ mod tests {
         Some(Queues::of(context, &device, false).expect("queues"))
     }
 
-    /// Puts something into a queue. Gives the queue, the end, and the token that is kept until it has ended.
+    /// Puts something into a queue. Gives the queue, the end, and the token that is kept until it
+    /// has ended.
     fn put(queues: &Queues, lane: Lane, waits: &[Event]) -> (*const Fed, Event, Within) {
         let fed = queues.of_lane(lane, waits).expect("a queue");
         let raw: Vec<_> = waits.iter().map(Event::raw).collect();

@@ -1,6 +1,7 @@
-//! Memory of the user's that stays where it is, as OpenCL knows it: told of it once, with the first copy, by a memory
-//! object over it that nothing else uses. Devices with memory of their own reach it by themselves then, faster than
-//! memory that OpenCL does not know. If OpenCL does not take it, copies go the way of all others.
+//! Memory of the user's that stays where it is, as OpenCL knows it: told of it once, with the first
+//! copy, by a memory object over it that nothing else uses. Devices with memory of their own reach
+//! it by themselves then, faster than memory that OpenCL does not know. If OpenCL does not take it,
+//! copies go the way of all others.
 
 use crate::device::Device;
 use crate::native::{Called, Context, Memory};
@@ -10,8 +11,9 @@ use quipu_scheduler::operation::{Endpoint, Transfer};
 use quipu_scheduler::panics::quietly;
 use std::sync::Arc;
 
-/// The object that is kept with a range for each context; none if it is not taken. No command uses the memory object, so
-/// it is gone, and with it OpenCL's registration of the range, as soon as it is given up. It keeps its context.
+/// The object that is kept with a range for each context; none if it is not taken. No command uses
+/// the memory object, so it is gone, and with it OpenCL's registration of the range, as soon as it
+/// is given up. It keeps its context.
 struct Registered(Option<Memory>);
 
 /// The state of a transfer's bytes on the host in OpenCL.
@@ -25,7 +27,8 @@ pub(crate) enum Known {
     No,
 }
 
-/// The state of a transfer's bytes on the host in OpenCL, one row of them, of a device with memory of its own.
+/// The state of a transfer's bytes on the host in OpenCL, one row of them, of a device with memory
+/// of its own.
 pub(crate) fn known(device: &Device, transfer: &Transfer) -> Known {
     let Some(range) = range(device, transfer) else {
         return Known::No;
@@ -60,13 +63,14 @@ pub(crate) fn take(device: &Device, transfer: &Transfer) -> bool {
     is_taken.unwrap_or(false)
 }
 
-/// The name under which something is kept with a range: a context's, which memory over the range keeps.
+/// The name under which something is kept with a range: a context's, which memory over the range
+/// keeps.
 fn name_of(context: &Context) -> usize {
     context.raw().addr()
 }
 
-/// The range that holds a transfer's bytes on the host, of a device that gains by it. The use of such memory by other
-/// libraries than NVIDIA's is not known.
+/// The range that holds a transfer's bytes on the host, of a device that gains by it. The use of
+/// such memory by other libraries than NVIDIA's is not known.
 fn range(device: &Device, transfer: &Transfer) -> Option<Arc<PinnedRange>> {
     if !device.gains() {
         return None;

@@ -1,5 +1,6 @@
-//! Large copies between the host's pageable memory and devices, by threads of the host, in pieces through memory that OpenCL
-//! has pinned. Only with devices whose memory is not the host's: others have nothing to gain by a second copy.
+//! Large copies between the host's pageable memory and devices, by threads of the host, in pieces
+//! through memory that OpenCL has pinned. Only with devices whose memory is not the host's: others
+//! have nothing to gain by a second copy.
 
 use crate::OpenCl;
 use crate::device::Device;
@@ -21,7 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
 const LEAST: u64 = 1 << 20;
-/// A read by fewer threads is the device's own: NVIDIA's OpenCL brings it faster than a thread of the host.
+/// A read by fewer threads is the device's own: NVIDIA's OpenCL brings it faster than a thread of
+/// the host.
 const LEAST_THREADS_DOWN: usize = 3;
 
 /// The large copies and small reads that go through pinned memory; fault records do if any of these
@@ -41,8 +43,8 @@ struct Stage {
     blocks: [Block; BLOCKS],
 }
 
-/// The stages of a device for one direction: as many as threads that keep it busy. To pin memory takes longer than to copy
-/// it. Copies that go at the same time share them.
+/// The stages of a device for one direction: as many as threads that keep it busy. To pin memory
+/// takes longer than to copy it. Copies that go at the same time share them.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     state: Mutex<State>,
@@ -83,8 +85,9 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free one, or room for one more, as soon as there is either. A thread that helps with a copy leaves one to copies
-    /// that have none, and gets none once it is not needed any more, or if many wait already.
+    /// A free one, or room for one more, as soon as there is either. A thread that helps with a
+    /// copy leaves one to copies that have none, and gets none once it is not needed any more, or
+    /// if many wait already.
     fn take(
         &self,
         workers: &Arc<Workers>,
@@ -137,8 +140,8 @@ impl Device {
         }
     }
 
-    /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has
-    /// none left. A thread that only helps leaves them to others then.
+    /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on
+    /// a device that has none left. A thread that only helps leaves them to others then.
     fn move_pieces(
         &self,
         pieces: &Pieces,
@@ -168,7 +171,8 @@ impl Device {
     }
 }
 
-/// True if a command is a large copy between the host and a device, in one row of bytes, that goes through pinned memory.
+/// True if a command is a large copy between the host and a device, in one row of bytes, that goes
+/// through pinned memory.
 pub(crate) fn is_large(device: &Device, command: &Command) -> bool {
     let Some((way, length)) = large(command) else {
         return false;
@@ -207,8 +211,8 @@ fn way_of(transfer: &Transfer) -> Option<Direction> {
     way(is_host(&transfer.source), is_host(&transfer.destination))
 }
 
-/// Does a command here if it is a large copy, the first of memory that stays where it is, or a read by pinned memory.
-/// None if it is none of these.
+/// Does a command here if it is a large copy, the first of memory that stays where it is, or a read
+/// by pinned memory. None if it is none of these.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
     let (command, device) = (work.command(), work.device());
     match command.operation() {
@@ -342,7 +346,8 @@ unsafe impl Line for OpenClLine<'_> {
             ready: self.ready,
         };
         let block = self.stage.blocks[block].start();
-        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused by others, until the copy is over.
+        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused
+        // by others, until the copy is over.
         unsafe { place.put(&self.stage.queue, block, self.direction) }
     }
 
@@ -429,9 +434,9 @@ fn move_large(
 }
 
 impl OpenCl {
-    /// The same, with all large copies, reads of few bytes in a row and the fault records of kernels through pinned
-    /// memory or none, on all devices. By default the records go through it, and the copies that may gain, on devices
-    /// whose memory is not the host's.
+    /// The same, with all large copies, reads of few bytes in a row and the fault records of
+    /// kernels through pinned memory or none, on all devices. By default the records go through it,
+    /// and the copies that may gain, on devices whose memory is not the host's.
     #[must_use]
     pub fn staged(mut self, is_staged: bool) -> Self {
         let staged = if is_staged {

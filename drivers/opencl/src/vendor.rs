@@ -29,8 +29,8 @@ pub struct OpenCl {
     pub(crate) devices: Vec<Device>,
 }
 
-/// The objects that native calls and native enqueues on an OpenCL device are handed: OpenCL's own, alive for as long as
-/// this is.
+/// The objects that native calls and native enqueues on an OpenCL device are handed: OpenCL's own,
+/// alive for as long as this is.
 #[derive(Clone, Debug)]
 pub struct OpenClQueue {
     platform: PlatformHandle,
@@ -61,8 +61,9 @@ impl OpenClQueue {
         self.context.raw()
     }
 
-    /// An in-order queue of the device. Commands of a native enqueue come after the waits of its Quipu command, and are
-    /// over before that is. Commands of a native call must be over when it returns.
+    /// An in-order queue of the device. Commands of a native enqueue come after the waits of its
+    /// Quipu command, and are over before that is. Commands of a native call must be over when it
+    /// returns.
     #[must_use]
     pub fn queue(&self) -> cl_command_queue {
         self.queue.raw()
@@ -135,8 +136,8 @@ extern "C" fn heard(_event: cl_event, status: cl_int, wake: *mut c_void) {
 }
 
 impl OpenCl {
-    /// The same, with several queues that keep their order instead of one that does not, on all devices. Else on those that
-    /// have no other.
+    /// The same, with several queues that keep their order instead of one that does not, on all
+    /// devices. Else on those that have no other.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         for device in &mut self.devices {
@@ -145,8 +146,8 @@ impl OpenCl {
         self
     }
 
-    /// The same, with no kernel that runs in several grids at once, on all devices. Else on those of PoCL before 6, which
-    /// ends the process by an assertion where one does.
+    /// The same, with no kernel that runs in several grids at once, on all devices. Else on those
+    /// of PoCL before 6, which ends the process by an assertion where one does.
     #[must_use]
     pub fn with_grids_apart(self) -> Self {
         for device in &self.devices {

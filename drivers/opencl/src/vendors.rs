@@ -1,8 +1,9 @@
 //! Platforms: those of the system's loader, or those that a folder lists.
 //!
-//! A program that is run with Quipu as its only platform has a loader that knows no other (`quipu exec`). Their libraries are
-//! then found as a loader finds them: each file `*.icd` of a folder has a library's name in its first line. Calls still go
-//! through the loader, which follows the table of functions that each platform begins with.
+//! A program that is run with Quipu as its only platform has a loader that knows no other
+//! (`quipu exec`). Their libraries are then found as a loader finds them: each file `*.icd` of a
+//! folder has a library's name in its first line. Calls still go through the loader, which follows
+//! the table of functions that each platform begins with.
 
 use crate::device::LOOK;
 use crate::native::named;
@@ -43,7 +44,8 @@ pub(crate) fn platforms() -> Result<(Vec<cl_platform_id>, Vec<String>)> {
     Ok((platforms, problems))
 }
 
-/// The files of a folder that name a library, in the order of their names; or the one file that is meant.
+/// The files of a folder that name a library, in the order of their names; or the one file that is
+/// meant.
 fn lists(place: &Path) -> Vec<PathBuf> {
     if place.is_file() {
         return vec![place.to_owned()];
@@ -62,14 +64,16 @@ fn lists(place: &Path) -> Vec<PathBuf> {
 type GetPlatformIds =
     unsafe extern "system" fn(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
 
-/// The first word of a table of functions if its loader has to know the platform: `CL_ICD2_TAG_KHR`. Ours does not.
+/// The first word of a table of functions if its loader has to know the platform:
+/// `CL_ICD2_TAG_KHR`. Ours does not.
 const FOR_A_LOADER_THAT_KNOWS_IT: usize = 0x4F50_454E_434C_3331;
 
 fn platforms_of(list: &Path) -> std::result::Result<Vec<cl_platform_id>, String> {
     let about = |problem: String| format!("{}: {problem}", list.display());
     let text = std::fs::read_to_string(list).map_err(|error| about(error.to_string()))?;
     let name = text.lines().next().unwrap_or_default().trim();
-    // SAFETY: the user's own list names it, as for every loader; vendors' libraries may be loaded at any time.
+    // SAFETY: the user's own list names it, as for every loader; vendors' libraries may be loaded
+    // at any time.
     let library = unsafe { Library::new(name) };
     let library =
         library.map_err(|error| about(format!("cannot load {name}: {}", whole(&error))))?;
@@ -95,7 +99,8 @@ fn platforms_of(list: &Path) -> std::result::Result<Vec<cl_platform_id>, String>
         code => return Err(failed(code)),
     }
     platforms.retain(|platform| {
-        // SAFETY: a platform begins with the address of its table of functions, and that with a function's.
+        // SAFETY: a platform begins with the address of its table of functions, and that with a
+        // function's.
         let first = unsafe { platform.cast::<*const *const c_void>().read().read() };
         first.addr() != FOR_A_LOADER_THAT_KNOWS_IT
     });
@@ -127,7 +132,8 @@ fn listing(library: &Library) -> std::result::Result<GetPlatformIds, String> {
     if get.is_null() {
         return Err("it has no clIcdGetPlatformIDsKHR".to_owned());
     }
-    // SAFETY: OpenCL says which function has this name; an address that is not null is a pointer to it.
+    // SAFETY: OpenCL says which function has this name; an address that is not null is a pointer to
+    // it.
     Ok(unsafe { std::mem::transmute::<*mut c_void, GetPlatformIds>(get) })
 }
 

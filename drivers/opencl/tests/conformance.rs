@@ -1,5 +1,5 @@
-//! The suite and random graphs over every OpenCL device that there is, alone and beside a pool and simulated
-//! accelerators in one context.
+//! The suite and random graphs over every OpenCL device that there is, alone and beside a pool and
+//! simulated accelerators in one context.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Large copies through pinned memory, which devices whose memory is the host's do not use by themselves.
+//! Large copies through pinned memory, which devices whose memory is the host's do not use by
+//! themselves.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -175,7 +176,8 @@ fn memory_that_stays_where_it_is_goes_and_comes_back_as_it_was() {
     }
 }
 
-/// More reads than places in pinned memory, of every size, each behind a command that changes its bytes.
+/// More reads than places in pinned memory, of every size, each behind a command that changes its
+/// bytes.
 #[test]
 fn many_reads_at_once_bring_what_was_there() {
     if !opencl_or_skip() {

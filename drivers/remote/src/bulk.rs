@@ -1,5 +1,5 @@
-//! Bytes of large transfers: the host's side of their regions, a thread that sends, and destinations for incoming
-//! bytes.
+//! Bytes of large transfers: the host's side of their regions, a thread that sends, and
+//! destinations for incoming bytes.
 
 use crate::link::Link;
 use crate::locked;
@@ -15,7 +15,8 @@ const CHUNK: usize = 1 << 17;
 /// Bytes that may lie unwritten before the next chunk is made.
 const AHEAD: usize = 4 * CHUNK;
 
-/// The host's side of a transfer: rows of bytes, and how far apart they are. On the wire they come one after the other.
+/// The host's side of a transfer: rows of bytes, and how far apart they are. On the wire they come
+/// one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct HostRegion {
     pointer: *mut u8,
@@ -31,8 +32,9 @@ impl HostRegion {
     /// A region.
     ///
     /// # Safety
-    /// Until the command of it is over, all of it is valid, for reads or for writes as the command demands, from any
-    /// thread. Nothing else writes it, nor reads the bytes that the command writes.
+    /// Until the command of it is over, all of it is valid, for reads or for writes as the command
+    /// demands, from any thread. Nothing else writes it, nor reads the bytes that the command
+    /// writes.
     pub(crate) unsafe fn new(pointer: *mut u8, row: usize, steps: Vec<(usize, usize)>) -> Self {
         let mut region = Self {
             pointer,
@@ -133,7 +135,8 @@ impl HostRegion {
         let mut rest = bytes;
         self.for_each(to, bytes.len(), |start, length| {
             let (now, later) = rest.split_at(length);
-            // SAFETY: within the region, as just checked, which is there and ours to write, as `new` was promised.
+            // SAFETY: within the region, as just checked, which is there and ours to write, as
+            // `new` was promised.
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), start, length) };
             rest = later;
         });

@@ -1,27 +1,29 @@
 //! The lead of a node's clock over this machine's.
 //!
-//! Nothing is measured for it: each command that tells when it ran bounds it. The node got it after it was sent here, and it had
-//! ended there before its end was seen here, so with `ahead` the node's clock less ours,
+//! Nothing is measured for it: each command that tells when it ran bounds it. The node got it after
+//! it was sent here, and it had ended there before its end was seen here, so with `ahead` the
+//! node's clock less ours,
 //!
 //! ```text
 //! ended - seen  <=  ahead  <=  submitted - sent
 //! ```
 //!
-//! The bounds of all commands hold at once, but for the drift of the clocks between them: at most [`DRIFT`]. So
-//! earlier bounds are widened by that. The middle of the common interval is the estimate, wrong by half of its width
-//! at most. If nothing is left, a clock was set, or the node does not tell the truth: then it begins anew with the
-//! last bounds.
+//! The bounds of all commands hold at once, but for the drift of the clocks between them: at most
+//! [`DRIFT`]. So earlier bounds are widened by that. The middle of the common interval is the
+//! estimate, wrong by half of its width at most. If nothing is left, a clock was set, or the node
+//! does not tell the truth: then it begins anew with the last bounds.
 
 use crate::locked;
 use quipu_scheduler::trace::{self, NodeClock};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-/// By how much two clocks drift apart at most, in billionths: quartz is ten times as good, and is corrected over a network by less.
+/// By how much two clocks drift apart at most, in billionths: quartz is ten times as good, and is
+/// corrected over a network by less.
 const DRIFT: i128 = 200_000;
 
-/// The times of a command, in nanoseconds: at which it was sent from here and its end was seen, by this machine's
-/// clock; and at which it was handed to its device, began and ended, by the node's.
+/// The times of a command, in nanoseconds: at which it was sent from here and its end was seen, by
+/// this machine's clock; and at which it was handed to its device, began and ended, by the node's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     pub(crate) sent: u64,
@@ -59,7 +61,8 @@ struct Known {
     said: Option<i128>,
     /// Devices of which it was said.
     devices: HashSet<u32>,
-    /// The time at which the last command of each device's lane ended, by the node's clock and by ours.
+    /// The time at which the last command of each device's lane ended, by the node's clock and by
+    /// ours.
     lanes: HashMap<Lane, (u64, u64)>,
     /// Until when bytes were last under way to each other node, by our clock.
     ways: HashMap<usize, u64>,
@@ -75,8 +78,8 @@ type Lane = (u32, u32);
 pub(crate) struct LinkClock(Mutex<Known>);
 
 impl LinkClock {
-    /// Takes a command's word for it. When it began and ended by this machine's clock, between when it was sent and when its end was
-    /// seen; none if that cannot be.
+    /// Takes a command's word for it. When it began and ended by this machine's clock, between when
+    /// it was sent and when its end was seen; none if that cannot be.
     pub(crate) fn note(&self, sighting: &Sighting) -> Option<(u64, u64)> {
         let known = &mut *locked(&self.0);
         let ahead = known.learn(sighting)?;
@@ -89,8 +92,9 @@ impl LinkClock {
         Some((started, here(sighting.ended).max(started)))
     }
 
-    /// The same of a command on a lane: a command that came after another there begins after its end here as well,
-    /// though more is known of the clock by now. (In a trace, those of a lane do not overlap.)
+    /// The same of a command on a lane: a command that came after another there begins after its
+    /// end here as well, though more is known of the clock by now. (In a trace, those of a lane do
+    /// not overlap.)
     pub(crate) fn note_on(&self, lane: Lane, sighting: &Sighting) -> Option<(u64, u64)> {
         let (mut started, mut ended) = self.note(sighting)?;
         let lanes = &mut locked(&self.0).lanes;
@@ -103,8 +107,8 @@ impl LinkClock {
         Some((started, ended))
     }
 
-    /// Bytes were under way from this node to another, behind those before them: from when the way was theirs, by our clock, and until
-    /// when.
+    /// Bytes were under way from this node to another, behind those before them: from when the way
+    /// was theirs, by our clock, and until when.
     pub(crate) fn on_way(&self, to: usize, started: u64, ended: u64) -> (u64, u64) {
         let ways = &mut locked(&self.0).ways;
         let last = ways.entry(to).or_default();
@@ -119,7 +123,8 @@ impl LinkClock {
         locked(&self.0).named.insert((device, lane))
     }
 
-    /// Puts the bounds into the trace, if the device's are not there yet, or have become better by an eighth.
+    /// Puts the bounds into the trace, if the device's are not there yet, or have become better by
+    /// an eighth.
     pub(crate) fn tell(&self, node: &str, device: u32) {
         let known = &mut *locked(&self.0);
         let Some(now) = known.now else {

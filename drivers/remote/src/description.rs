@@ -1,7 +1,7 @@
 //! Programs that a node reads for this machine.
 //!
-//! The question is a command. The node's answer comes in several messages before the command's end, and is gathered where the
-//! thread that asked finds it afterwards.
+//! The question is a command. The node's answer comes in several messages before the command's end,
+//! and is gathered where the thread that asked finds it afterwards.
 
 use crate::device::Device;
 use crate::failure::Refusal;
@@ -96,7 +96,8 @@ impl Answer {
         log.len() <= MAX_LOG
     }
 
-    /// Takes the next kernel. False if there are too many, they take too much memory, or one before lacks parameters.
+    /// Takes the next kernel. False if there are too many, they take too much memory, or one before
+    /// lacks parameters.
     pub(crate) fn kernel(&self, kernel: &KernelDescription<'_>) -> bool {
         let mut told = locked(&self.0);
         let kernel_info = KernelInfo {
@@ -120,7 +121,8 @@ impl Answer {
         has_room && std::mem::replace(&mut told.missing, kernel.parameters.into()) == 0
     }
 
-    /// Takes the next parameter of the last kernel. False if there is none to come, or they take too much memory.
+    /// Takes the next parameter of the last kernel. False if there is none to come, or they take
+    /// too much memory.
     pub(crate) fn parameter(&self, parameter: &ParameterDescription<'_>) -> bool {
         let mut told = locked(&self.0);
         let Some(missing) = told.missing.checked_sub(1) else {

@@ -1,12 +1,12 @@
 //! Goodbye as the process exits.
 //!
-//! A program may end while its devices are still in use: `main` returns before the last of them is dropped, something
-//! calls `std::process::exit`, a thread is in the middle of dropping them. Without a goodbye each node would keep the
-//! session until it believes that the program does not come back. So the C runtime is asked to call here as the
-//! process exits:
+//! A program may end while its devices are still in use: `main` returns before the last of them is
+//! dropped, something calls `std::process::exit`, a thread is in the middle of dropping them.
+//! Without a goodbye each node would keep the session until it believes that the program does not
+//! come back. So the C runtime is asked to call here as the process exits:
 //!
-//! 1. Each connection that there is says goodbye, on a thread of its own, for the exiting thread may
-//!    hold any lock.
+//! 1. Each connection that there is says goodbye, on a thread of its own, for the exiting thread
+//!    may hold any lock.
 //! 2. The exit goes on when all have, or after a moment.
 
 use crate::link::Link;
@@ -81,9 +81,9 @@ fn ask() {
         // Nothing may unwind into the C runtime, and no one is left to be told.
         let _ = std::panic::catch_unwind(say_goodbye);
     }
-    // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a plain function that
-    // does not unwind and touches only statics that are never destroyed. If the runtime has no room for it, there is no
-    // goodbye, and nodes find the connections ended.
+    // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a
+    // plain function that does not unwind and touches only statics that are never destroyed. If the
+    // runtime has no room for it, there is no goodbye, and nodes find the connections ended.
     unsafe {
         atexit(at_exit);
     }

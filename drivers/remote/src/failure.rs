@@ -40,7 +40,8 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Names of operations and drivers that nodes have said: errors take such as live for ever, and a node may say anything.
+/// Names of operations and drivers that nodes have said: errors take such as live for ever, and a
+/// node may say anything.
 struct Names(Mutex<BTreeSet<&'static str>>);
 
 static NAMES: Names = Names(Mutex::new(BTreeSet::new()));
@@ -68,7 +69,8 @@ impl Names {
     }
 }
 
-/// The core's error for a node's failure of a command: the one that the node had, and the node's name.
+/// The core's error for a node's failure of a command: the one that the node had, and the node's
+/// name.
 fn of_node(node: &str, failed: &Failed<'_>) -> Error {
     let [asked, free, capacity] = failed.numbers;
     let text = failed.text.to_owned();
@@ -153,8 +155,9 @@ fn of_node(node: &str, failed: &Failed<'_>) -> Error {
     .into()
 }
 
-/// A node's last messages on commands that have failed. A later failure names one of them as its cause. These are not
-/// the errors themselves: an error that no one asks for is reported when it is dropped.
+/// A node's last messages on commands that have failed. A later failure names one of them as its
+/// cause. These are not the errors themselves: an error that no one asks for is reported when it is
+/// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(VecDeque<Said>);
 
@@ -203,8 +206,8 @@ impl Said {
     }
 }
 
-/// The error whose text this is, if it says of a range that it lies outside of its buffer. The protocol has no failure of its own for
-/// that.
+/// The error whose text this is, if it says of a range that it lies outside of its buffer. The
+/// protocol has no failure of its own for that.
 fn out_of_bounds(node: &str, what: &'static str, text: &str) -> Option<ErrorKind> {
     let (unit, rest) = text.split_once(' ')?;
     let (range, rest) = rest.split_once(" lie outside of '")?;

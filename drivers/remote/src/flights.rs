@@ -11,7 +11,8 @@ pub(crate) struct Flying {
     /// Its event on this node.
     event: u64,
     pub(crate) point: Point,
-    /// The number of parts that are missing until it is over: its end, and bytes on the bulk stream.
+    /// The number of parts that are missing until it is over: its end, and bytes on the bulk
+    /// stream.
     pub(crate) parts: u8,
     /// This node has told its end, so it may have forgotten it: bytes travel by themselves.
     pub(crate) told: bool,
@@ -34,7 +35,8 @@ pub(crate) struct Rare {
     pub(crate) times: Option<Times>,
     /// The bytes that are sent to another node: its number, and the transfer there.
     pub(crate) carries: Option<(usize, u64)>,
-    /// The bytes that come from another node: its number, and the transfer by which they may come here.
+    /// The bytes that come from another node: its number, and the transfer by which they may come
+    /// here.
     pub(crate) brings: Option<(usize, u64)>,
 }
 
@@ -69,8 +71,8 @@ impl Flying {
 /// Places that there are at most.
 const PLACES: usize = 1 << 16;
 
-/// Commands by their events, whose ids rise by one from command to command: a place for each of the last ones, and a table for
-/// older ones, which are few.
+/// Commands by their events, whose ids rise by one from command to command: a place for each of the
+/// last ones, and a table for older ones, which are few.
 #[derive(Default)]
 pub(crate) struct Flights {
     places: VecDeque<Option<Flying>>,

@@ -24,11 +24,12 @@ use smallvec::SmallVec;
 
 type Work<'a> = quipu_device_queue::Work<'a, Remote>;
 
-/// Bytes of a write that is sent only when the node has reported the end of the earlier commands: its own way takes
-/// so long that this makes no difference.
+/// Bytes of a write that is sent only when the node has reported the end of the earlier commands:
+/// its own way takes so long that this makes no difference.
 const LARGE: u64 = 16 << 20;
 
-/// Lanes in the trace for bytes to other nodes: behind those that a device has, for a trace has a thousand for each.
+/// Lanes in the trace for bytes to other nodes: behind those that a device has, for a trace has a
+/// thousand for each.
 const TO_NODES: u32 = 960;
 /// The last of them, counted from the first: further nodes share it.
 const MOST_NODES: u32 = 39;
@@ -61,8 +62,8 @@ pub(crate) fn executor_of(command: &Command) -> Executor {
     }
 }
 
-/// True if the node from which a migration goes finds out itself how much is in use: as it reads it for the host, or sends it to
-/// another node.
+/// True if the node from which a migration goes finds out itself how much is in use: as it reads it
+/// for the host, or sends it to another node.
 pub(crate) fn finds_content(device: &Device, migration: &Migration) -> bool {
     let can = match is_between_nodes(migration) {
         true => device.link.all_send_content(),
@@ -154,8 +155,9 @@ pub(crate) fn put(
     })
 }
 
-/// The sizes of the bytes in use of its buffers, for a command for which the node may bring them from one of its
-/// memories to another. An object that was made the holder of a size later is not among the arguments.
+/// The sizes of the bytes in use of its buffers, for a command for which the node may bring them
+/// from one of its memories to another. An object that was made the holder of a size later is not
+/// among the arguments.
 fn content_sizes(work: &Work<'_>) -> Result<Vec<ContentSize>, Obstacle<Refusal>> {
     let command = work.command();
     let arguments = command.arguments();
@@ -228,8 +230,8 @@ fn put_fill(
     if apart.is_empty() {
         return Ok(send(Task::Plain(first))?);
     }
-    // The protocol fills regions without gaps. So the first row is filled, the others of its plane are copies of it,
-    // the other planes are copies of that plane, and so on.
+    // The protocol fills regions without gaps. So the first row is filled, the others of its plane
+    // are copies of it, the other planes are copies of that plane, and so on.
     let copies: Vec<Vec<Step>> = (0..apart.len())
         .rev()
         .map(|outer| {
@@ -268,7 +270,8 @@ fn put_migration(
     let argument = &work.command().arguments()[0];
     let row = argument.length();
     let host = argument.on_host()?;
-    // SAFETY: the host's copy is there for as long as a command uses it, and the hazards keep others away.
+    // SAFETY: the host's copy is there for as long as a command uses it, and the hazards keep
+    // others away.
     let region = unsafe { HostRegion::new(host.pointer, host.length, Vec::new()) };
     let task = if migration.from == SpaceId::HOST {
         let (to, _) = work.bytes_in(argument, migration.to)?;
@@ -311,8 +314,8 @@ fn is_between_nodes(migration: &Migration) -> bool {
     migration.from != SpaceId::HOST && migration.to != SpaceId::HOST
 }
 
-/// Sends the first bytes of a migration's argument from one node to another: of so many, those that are in use, if a buffer there
-/// says how many that are.
+/// Sends the first bytes of a migration's argument from one node to another: of so many, those that
+/// are in use, if a buffer there says how many that are.
 fn ship(
     work: &Work<'_>,
     migration: &Migration,
@@ -342,7 +345,8 @@ fn ship(
     Ok(shipped)
 }
 
-/// A migration from one node to another of the bytes in use, with zeros for the rest: on a thread that may wait.
+/// A migration from one node to another of the bytes in use, with zeros for the rest: on a thread
+/// that may wait.
 pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_scheduler::Result<()>> {
     match work.command().operation() {
         Operation::Migrate(migration) if is_between_nodes(migration) => {
@@ -370,7 +374,8 @@ fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_scheduler::Resu
         None => used = argument.length().to_le_bytes(),
         Some(SpaceId::HOST) => {
             let size = size.on_host()?;
-            // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody writes them.
+            // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody
+            // writes them.
             used = unsafe { size.pointer.cast::<[u8; 8]>().read() };
         }
         Some(space) => {
@@ -437,7 +442,8 @@ fn put_transfer(
         let steps = steps
             .iter()
             .map(|step| (step.count as usize, stride(step) as usize));
-        // SAFETY: the core has checked the region against its memory, which its owner keeps until the command is over.
+        // SAFETY: the core has checked the region against its memory, which its owner keeps until
+        // the command is over.
         unsafe { HostRegion::new(pointer, transfer.row as usize, steps.collect()) }
     };
     let task = match (&transfer.source, &transfer.destination) {
@@ -613,8 +619,8 @@ fn ends_of<'a>(work: &Work<'a>, migration: &Migration) -> Option<[&'a Device; 2]
     Some([device(migration.from)?, device(migration.to)?])
 }
 
-/// The times at which a command began and ended on a device, by our clock: it was sent and its end was seen at these
-/// times.
+/// The times at which a command began and ended on a device, by our clock: it was sent and its end
+/// was seen at these times.
 fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<(u64, u64)> {
     let sighting = Sighting {
         sent,
@@ -630,7 +636,8 @@ fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<
     }
 }
 
-/// Tells the core when a command ran, by this machine's clock: as the node says, or else as long as it was away.
+/// Tells the core when a command ran, by this machine's clock: as the node says, or else as long as
+/// it was away.
 pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) -> Option<u64> {
     let sent = flight.cargo.sent?;
     let seen = seen.max(sent);
@@ -659,9 +666,10 @@ fn note_there(work: &Work<'_>, point: &Point, sent: u64, seen: u64) -> Option<(u
     Some(ran)
 }
 
-/// Notes the time in which bytes were under way from a node to another, if both say so: from the one's first read
-/// until the other had them all, each by its own clock. The program's own times of sending the commands and seeing
-/// their ends tell little of that: the commands wait on the nodes for others.
+/// Notes the time in which bytes were under way from a node to another, if both say so: from the
+/// one's first read until the other had them all, each by its own clock. The program's own times of
+/// sending the commands and seeing their ends tell little of that: the commands wait on the nodes
+/// for others.
 fn note_between(
     work: &Work<'_>,
     migration: &Migration,

@@ -22,24 +22,28 @@
 //! | `failure` | failures that a node reports |
 //! | `exit` | goodbye as the process exits |
 //!
-//! The driver is [that of vendors' libraries](quipu_device_queue), with a node for a library: the order of commands,
-//! the executor of host tasks and the effect of failures are decided there, and are the same as for OpenCL.
+//! The driver is [that of vendors' libraries](quipu_device_queue), with a node for a library: the
+//! order of commands, the executor of host tasks and the effect of failures are decided there, and
+//! are the same as for OpenCL.
 //!
 //! # What goes when
 //!
-//! A command leaves when all commands that it waits for are on the node or over. Those on the node it names by their
-//! ids, so a chain of commands costs one way there and one back. For a command on another node that is used
-//! [together] with it, there is a placeholder on its own node, which that command's end brings about. A command on
-//! the host or elsewhere is awaited here, and the command leaves when that is over.
+//! A command leaves when all commands that it waits for are on the node or over. Those on the node
+//! it names by their ids, so a chain of commands costs one way there and one back. For a command on
+//! another node that is used [together] with it, there is a placeholder on its own node, which that
+//! command's end brings about. A command on the host or elsewhere is awaited here, and the command
+//! leaves when that is over.
 //!
 //! # Loss
 //!
-//! When a connection is lost, another is made, and the session goes on where it was: messages that the node has not
-//! taken over are sent again, and so are the node's messages from meanwhile, and each takes effect once. That the
-//! node cannot be reached for longer than [`Options::reconnect`], or has ended, is the end of the session:
+//! When a connection is lost, another is made, and the session goes on where it was: messages that
+//! the node has not taken over are sent again, and so are the node's messages from meanwhile, and
+//! each takes effect once. That the node cannot be reached for longer than [`Options::reconnect`],
+//! or has ended, is the end of the session:
 //!
 //! 1. Both streams are cut, and threads that read or write memory of the host's stop.
-//! 2. Then, and not before, everything in flight fails, with an error that names the node, and so do later commands.
+//! 2. Then, and not before, everything in flight fails, with an error that names the node, and so
+//!    do later commands.
 //! 3. Bytes that were only in the node's memory are lost; the core names the buffers.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -93,23 +97,26 @@ pub struct Options {
     pub program: String,
     /// The longest time until the node answers; ten seconds by default.
     pub patience: Duration,
-    /// The time for which the receiver of ends looks again and again before it sleeps; none by default. Use none where cores
-    /// are few.
+    /// The time for which the receiver of ends looks again and again before it sleeps; none by
+    /// default. Use none where cores are few.
     pub spin: Duration,
-    /// The longest time for which a lost connection is waited for before the commands in flight fail; two minutes by default.
-    /// The node keeps the session for a shorter time: half a minute less, in which it notices the loss. With less than half a
-    /// minute, the session ends with its connection.
+    /// The longest time for which a lost connection is waited for before the commands in flight
+    /// fail; two minutes by default. The node keeps the session for a shorter time: half a minute
+    /// less, in which it notices the loss. With less than half a minute, the session ends with its
+    /// connection.
     pub reconnect: Duration,
-    /// The time for which connections must be refused at the node's address before the node counts as ended; ten seconds by
-    /// default. It holds for addresses of this machine, too, because a forwarder to a node may restart.
+    /// The time for which connections must be refused at the node's address before the node counts
+    /// as ended; ten seconds by default. It holds for addresses of this machine, too, because a
+    /// forwarder to a node may restart.
     pub refusals: Duration,
-    /// The longest time in which this node connects to another one; three seconds by default. Afterwards the bytes between
-    /// them go by way of this program.
+    /// The longest time in which this node connects to another one; three seconds by default.
+    /// Afterwards the bytes between them go by way of this program.
     pub peer_patience: Duration,
     /// The timer that measures these times.
     pub timer: Arc<dyn Timer>,
-    /// The longest time that the goodbye to the node may take, as the last device is dropped or the process exits; a second by
-    /// default. A node that has not heard it keeps the session until no client has come back for a while.
+    /// The longest time that the goodbye to the node may take, as the last device is dropped or the
+    /// process exits; a second by default. A node that has not heard it keeps the session until no
+    /// client has come back for a while.
     pub goodbye: Duration,
     /// The compression of bytes that go to the node. The node chooses that of its own bytes.
     pub compression: Compression,
@@ -172,7 +179,8 @@ impl Drop for Met {
 /// Connects to a node, as the owner of a key that is enrolled there.
 ///
 /// # Errors
-/// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does not answer in time.
+/// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does
+/// not answer in time.
 pub fn meet(options: &Options, key: &Key) -> Result<Met> {
     let dial = Dial {
         address: &options.address,
@@ -193,8 +201,8 @@ pub fn meet(options: &Options, key: &Key) -> Result<Met> {
     Ok(Met(Some(Box::new(met))))
 }
 
-/// The driver of the devices of nodes, in the order of the nodes. A node is told of events that another brings about,
-/// by that node, and bytes go from one to another straight, if they can.
+/// The driver of the devices of nodes, in the order of the nodes. A node is told of events that
+/// another brings about, by that node, and bytes go from one to another straight, if they can.
 ///
 /// # Errors
 /// If there are none, or the system gives no thread.
@@ -211,7 +219,8 @@ pub fn together(nodes: Vec<Met>) -> Result<Arc<RemoteDriver>> {
     Ok(driver)
 }
 
-/// Connects to a node alone, as the owner of a key that is enrolled there: the driver of its devices.
+/// Connects to a node alone, as the owner of a key that is enrolled there: the driver of its
+/// devices.
 ///
 /// # Errors
 /// As [`meet`] and [`together`].

@@ -1,8 +1,9 @@
 //! The connection to a node: commands in flight, ids, ends, loss.
 //!
-//! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in the order of messages;
-//! and a command whose end is not known is named before the message that acknowledges its end, which is how the node
-//! knows that it may be. Its end may be known, and not be named any more, before its bytes have travelled and it is over.
+//! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in
+//! the order of messages; and a command whose end is not known is named before the message that
+//! acknowledges its end, which is how the node knows that it may be. Its end may be known, and not
+//! be named any more, before its bytes have travelled and it is over.
 
 use crate::bulk::{Bytes, HostRegion, Job, Jobs};
 use crate::clock::LinkClock;
@@ -44,7 +45,8 @@ const THREADS: usize = 3;
 /// The reason for which none of them waits for commands.
 const WHY: &str = "this thread sees to the connection to a node, whose commands end only when it goes on; wait on another thread";
 
-/// The commands that a command waits for on the node: mostly few, so they are kept without an allocation.
+/// The commands that a command waits for on the node: mostly few, so they are kept without an
+/// allocation.
 pub(crate) type Waits = SmallVec<[Wait; 4]>;
 
 /// The work of a thread of a connection.
@@ -163,8 +165,9 @@ pub(crate) enum Task<'a> {
     ReadContent(quipu_protocol::message::ReadContent, HostRegion),
 }
 
-/// A command whose end was not told. It is told once: a repetition would pass for another part that the command
-/// takes, as the bytes that this machine still sends from its user's memory, or puts there.
+/// A command whose end was not told. It is told once: a repetition would pass for another part that
+/// the command takes, as the bytes that this machine still sends from its user's memory, or puts
+/// there.
 fn untold(state: &mut State, event: u64) -> Option<&mut Flying> {
     let flying = state.flying.get_mut(event)?;
     (!flying.told).then_some(flying)
@@ -291,7 +294,8 @@ impl Link {
                     let left = until.saturating_duration_since(Instant::now());
                     stream.close(GoodbyeReason::Done, "", left);
                 }
-                // A process that exits before may have its system throw away bytes that the node has not got.
+                // A process that exits before may have its system throw away bytes that the node
+                // has not got.
                 streams.iter().for_each(|stream| stream.wait_for_end(until));
             }
             self.out.abort("its driver is gone");
@@ -300,7 +304,8 @@ impl Link {
         });
     }
 
-    /// A thread does not touch the host's memory any more; with the last, the commands in flight fail.
+    /// A thread does not touch the host's memory any more; with the last, the commands in flight
+    /// fail.
     fn thread_is_over(&self) {
         self.fail("one of its streams has ended");
         if self.threads.fetch_sub(1, Ordering::AcqRel) != 1 {
@@ -328,8 +333,8 @@ impl Link {
                 }
             }
         }
-        // The end of a command that sends says nothing of its bytes: they may be on their way, and never arrive. What has all come
-        // here is passed on.
+        // The end of a command that sends says nothing of its bytes: they may be on their way, and
+        // never arrive. What has all come here is passed on.
         let mut sinks = locked(&self.sinks);
         after.extend(sinks.drain().filter_map(|(_, sink)| match sink {
             Sink::Onwards {
@@ -416,7 +421,8 @@ impl Link {
         region.len() as u64 <= most
     }
 
-    /// Sends a write. The bytes of a small one go with its message, and those of others as a transfer.
+    /// Sends a write. The bytes of a small one go with its message, and those of others as a
+    /// transfer.
     fn send_write(
         &self,
         state: &mut State,
@@ -452,8 +458,9 @@ impl Link {
         Ok(point)
     }
 
-    /// Sends a read, which `operation` makes of the number of its transfer. The bytes of a small one come with a message,
-    /// without a transfer: its number is zero. `awaits_content`: the node also tells how much is in use.
+    /// Sends a read, which `operation` makes of the number of its transfer. The bytes of a small
+    /// one come with a message, without a transfer: its number is zero. `awaits_content`: the node
+    /// also tells how much is in use.
     fn send_read<'a>(
         &self,
         state: &mut State,
@@ -503,7 +510,8 @@ impl Link {
         Ok(())
     }
 
-    /// The commands that a command waits for, with other commands between where these are more than one may wait for.
+    /// The commands that a command waits for, with other commands between where these are more than
+    /// one may wait for.
     pub(crate) fn joined(
         &self,
         state: &mut State,
@@ -520,7 +528,8 @@ impl Link {
         Ok(after)
     }
 
-    /// Puts a command among those that are to be sent; its event. If the connection is being lost, it fails when that is known.
+    /// Puts a command among those that are to be sent; its event. If the connection is being lost,
+    /// it fails when that is known.
     pub(crate) fn push(
         &self,
         state: &mut State,
@@ -562,7 +571,8 @@ impl Link {
         }
     }
 
-    /// Has a node begin, now and then, with commands that will be flushed when all have been put there.
+    /// Has a node begin, now and then, with commands that will be flushed when all have been put
+    /// there.
     pub(crate) fn send_ahead(&self, last: &Point) {
         // Two threads that do it at a time do no harm.
         if last.event() >= self.ahead.load(Ordering::Relaxed) + AHEAD {
@@ -789,8 +799,8 @@ impl Link {
         true
     }
 
-    /// Takes the number of bytes of a read that are in use. False if no read asked for it, or it is more than there
-    /// is, or less than has come.
+    /// Takes the number of bytes of a read that are in use. False if no read asked for it, or it is
+    /// more than there is, or less than has come.
     pub(crate) fn content(&self, event: u64, length: u64) -> bool {
         let mut state = locked(&self.state);
         let Some(flying) = state.flying.get_mut(event) else {

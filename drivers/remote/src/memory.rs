@@ -39,7 +39,8 @@ impl Device {
             steps: &[],
             transfer: 0,
         };
-        // SAFETY: the bytes are there, and ours, until this returns, which is when the command is over.
+        // SAFETY: the bytes are there, and ours, until this returns, which is when the command is
+        // over.
         let region = unsafe { HostRegion::new(bytes.as_mut_ptr(), bytes.len(), Vec::new()) };
         self.do_now(Task::Read(read, region))
     }

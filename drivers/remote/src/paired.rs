@@ -38,7 +38,8 @@ fn failed(problem: String) -> Error {
     .into()
 }
 
-/// The folder of Quipu's keys and lists: `QUIPU_HOME`, or `quipu` in the user's folder for configuration.
+/// The folder of Quipu's keys and lists: `QUIPU_HOME`, or `quipu` in the user's folder for
+/// configuration.
 ///
 /// # Errors
 /// If the environment names no such folder.
@@ -73,8 +74,8 @@ pub fn all() -> Result<Vec<Node>> {
     listed.map_err(|error| failed(error.to_string()))
 }
 
-/// True if the environment (`QUIPU_NODES`) or the file `config` in [Quipu's folder](home) chooses nodes, also if it chooses
-/// none.
+/// True if the environment (`QUIPU_NODES`) or the file `config` in [Quipu's folder](home) chooses
+/// nodes, also if it chooses none.
 ///
 /// # Errors
 /// If the file makes no sense.
@@ -82,8 +83,9 @@ pub fn are_chosen() -> Result<bool> {
     Ok(NODES.get()?.is_some() || configured()?.nodes.is_some())
 }
 
-/// The nodes that the environment (`QUIPU_NODES`) or else the file `config` in [Quipu's folder](home) asks for (a line
-/// `nodes = a, b`): names or addresses, or `all`; and whether it was all. None if neither says anything.
+/// The nodes that the environment (`QUIPU_NODES`) or else the file `config` in [Quipu's
+/// folder](home) asks for (a line `nodes = a, b`): names or addresses, or `all`; and whether it was
+/// all. None if neither says anything.
 ///
 /// # Errors
 /// If one was not paired with, or the file makes no sense.
@@ -138,8 +140,9 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
     names.iter().map(find).collect()
 }
 
-/// The choice of bytes to nodes that are compressed, as the environment (`QUIPU_COMPRESSION`) or else the file
-/// `config` says (a line `compression = zstd`); if neither does, those that take less time so.
+/// The choice of bytes to nodes that are compressed, as the environment (`QUIPU_COMPRESSION`) or
+/// else the file `config` says (a line `compression = zstd`); if neither does, those that take less
+/// time so.
 ///
 /// # Errors
 /// If it says none of `auto`, `adaptive`, `lz4`, `zstd` and `off`, or the file makes no sense.
@@ -151,8 +154,9 @@ pub fn compression() -> Result<Compression> {
         .map_err(|problem| COMPRESSION.refuse(said, problem).into())
 }
 
-/// The time for which receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in
-/// microseconds) or else the file `config` says (a line `spin = 20`); not at all if neither does.
+/// The time for which receivers of ends look again and again before they sleep, as the environment
+/// (`QUIPU_SPIN`, in microseconds) or else the file `config` says (a line `spin = 20`); not at all
+/// if neither does.
 ///
 /// # Errors
 /// If it says no number up to a million, or the file makes no sense.
@@ -219,11 +223,14 @@ fn parse(text: &str) -> std::result::Result<Configuration, usize> {
     Ok(said)
 }
 
-/// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers the node there, by the name
-/// that it has and at that of its addresses where it was found. The folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take `patience` to answer.
+/// Has the key of a folder enrolled at a node, by a line that the node has given out, and remembers
+/// the node there, by the name that it has and at that of its addresses where it was found. The
+/// folder is made if it is not there; [`home`]'s is that of `quipu pair`. The node may take
+/// `patience` to answer.
 ///
 /// # Errors
-/// If the line is none, or not good any more; if the node cannot be reached or is another one; if the folder is not its owner's alone.
+/// If the line is none, or not good any more; if the node cannot be reached or is another one; if
+/// the folder is not its owner's alone.
 pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
     let enrol = || {
         let invitation: Invitation = line.parse()?;
@@ -241,8 +248,9 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
     })
 }
 
-/// Connects to nodes that were paired with, to be used [together]: the driver of those that are there, if one is; and why
-/// others are not. One that is not where it was is looked for on the local network by its key, where the feature `discovery` is on.
+/// Connects to nodes that were paired with, to be used [together]: the driver of those that are
+/// there, if one is; and why others are not. One that is not where it was is looked for on the
+/// local network by its key, where the feature `discovery` is on.
 #[must_use]
 pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
     let (mut met, mut errors) = (Vec::new(), Vec::new());
@@ -257,8 +265,8 @@ pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Err
     (driver, errors)
 }
 
-/// Connects to a node that was paired with, with the key of a folder. The node may take `patience` to answer. One that is not where it
-/// was is looked for, as [`connect_to`] does.
+/// Connects to a node that was paired with, with the key of a folder. The node may take `patience`
+/// to answer. One that is not where it was is looked for, as [`connect_to`] does.
 ///
 /// # Errors
 /// As [`connect`](crate::connect).
@@ -266,8 +274,9 @@ pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Ar
     together(vec![meet_from(folder, node, patience)?])
 }
 
-/// Connects to all of these nodes, which were paired with, with the key of a folder, to be used [together]: the driver of their
-/// devices, in the order of the nodes. Each may take `patience` to answer, and is looked for as [`connect_to`] does.
+/// Connects to all of these nodes, which were paired with, with the key of a folder, to be
+/// used [together]: the driver of their devices, in the order of the nodes. Each may take
+/// `patience` to answer, and is looked for as [`connect_to`] does.
 ///
 /// # Errors
 /// As [`meet`] and [`together`], if any of them is not there.
@@ -325,8 +334,8 @@ fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
     met
 }
 
-/// Asks the local network for a node that does not answer at its old address, and remembers its new one. The
-/// network's answer is believed when the node has proved there that it has its key.
+/// Asks the local network for a node that does not answer at its old address, and remembers its new
+/// one. The network's answer is believed when the node has proved there that it has its key.
 #[cfg(feature = "discovery")]
 pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     let is_it = |heard: &Heard| heard.node == node.fingerprint;
@@ -344,8 +353,9 @@ pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
 #[cfg(feature = "discovery")]
 const MOST_TRIED: usize = 16;
 
-/// The address of a node by the announcements of its key, if it answers there, and the address is new. The likeliest are tried, all at
-/// the same time: one that says nothing takes no longer than another.
+/// The address of a node by the announcements of its key, if it answers there, and the address is
+/// new. The likeliest are tried, all at the same time: one that says nothing takes no longer than
+/// another.
 #[cfg(feature = "discovery")]
 pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<Node> {
     let others = heard.addresses.iter();

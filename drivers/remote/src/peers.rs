@@ -1,15 +1,19 @@
-//! Nodes that a program uses together: the facts that one has to know of another, and the bytes between them.
+//! Nodes that a program uses together: the facts that one has to know of another, and the bytes
+//! between them.
 //!
-//! 1. As soon as a command of one node concerns another, both are told of each other, with a ticket that this made: then a
-//!    connection is there from the one to the other, or there is none. Neither is told which; nothing depends on it.
-//! 2. A command that waits for another node's goes out at once, and waits for a *placeholder*. The other node says to that
-//!    node when it has come about, and so does this, in case the other cannot, and so that the placeholder can be forgotten.
-//! 3. Bytes from one node to another are two commands: the one *sends*, the other *receives*. Bytes that cannot go
-//!    straight come here, on the bulk stream, and are passed on as they come.
-//! 4. If the bytes never will be sent, the receiving command is told so: else it would wait for ever.
+//! 1. As soon as a command of one node concerns another, both are told of each other, with a ticket
+//!    that this made: then a connection is there from the one to the other, or there is none.
+//!    Neither is told which; nothing depends on it.
+//! 2. A command that waits for another node's goes out at once, and waits for a *placeholder*. The
+//!    other node says to that node when it has come about, and so does this, in case the other
+//!    cannot, and so that the placeholder can be forgotten.
+//! 3. Bytes from one node to another are two commands: the one *sends*, the other *receives*. Bytes
+//!    that cannot go straight come here, on the bulk stream, and are passed on as they come.
+//! 4. If the bytes never will be sent, the receiving command is told so: else it would wait for
+//!    ever.
 //!
-//! Links are locked in the order of their numbers, if two are; with one locked, nothing of another is, but the
-//! consequences of ends are carried out [afterwards](After).
+//! Links are locked in the order of their numbers, if two are; with one locked, nothing of another
+//! is, but the consequences of ends are carried out [afterwards](After).
 
 use crate::bulk::{Bytes, HostRegion, Job};
 use crate::failure::Refusal;
@@ -27,7 +31,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// Between the loss of a connection between two nodes and the next attempt; then twice as long each time.
+/// Between the loss of a connection between two nodes and the next attempt; then twice as long each
+/// time.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Between attempts, at most.
@@ -65,7 +70,8 @@ pub(crate) struct Shipment {
     /// The buffer and the first byte there.
     pub(crate) to: (u64, u64),
     pub(crate) bytes: u64,
-    /// The buffer here that says how many of the first one's are in use, if that is to be found out here.
+    /// The buffer here that says how many of the first one's are in use, if that is to be found out
+    /// here.
     pub(crate) size: Option<u64>,
 }
 
@@ -75,7 +81,8 @@ impl Link {
         self.siblings.get()?.get(number)?.upgrade()
     }
 
-    /// True if bytes can be sent from here to there without that they come by way of the program, as far as is known.
+    /// True if bytes can be sent from here to there without that they come by way of the program,
+    /// as far as is known.
     pub(crate) fn has_way_to(&self, other: &Self) -> bool {
         self.number != other.number
             && self.terms.peer_address.is_some()
@@ -91,8 +98,8 @@ impl Link {
         })
     }
 
-    /// The name of the connection to another node, the same on both. The connection is made if there is none, or was
-    /// lost for long; none if the nodes have to do with no others.
+    /// The name of the connection to another node, the same on both. The connection is made if
+    /// there is none, or was lost for long; none if the nodes have to do with no others.
     fn peer(&self, other: &Self) -> Option<u64> {
         if !self.has_way_to(other) {
             return None;
@@ -413,7 +420,8 @@ impl Link {
     pub(crate) fn after(&self, state: &State, waits: &[Point], held: &[u64]) -> Waits {
         let mut after = Waits::new();
         for point in waits {
-            // Of a migration, a half may be over; and an end may be acknowledged before the bytes have travelled.
+            // Of a migration, a half may be over; and an end may be acknowledged before the bytes
+            // have travelled.
             if let Some(event) = point.event_on(self.number)
                 && state.flying.is_known_there(event)
             {
@@ -428,7 +436,8 @@ impl Link {
         after
     }
 
-    /// Passes bytes on that could not go straight to another node; or that zeros follow, without any.
+    /// Passes bytes on that could not go straight to another node; or that zeros follow, without
+    /// any.
     pub(crate) fn pass_on(&self, to: usize, transfer: u64, offset: usize, bytes: &[u8]) {
         if offset == 0 {
             self.note_detour(to);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
-/// The times at which a command was handed to its device, began and ended, in nanoseconds of the node's clock.
+/// The times at which a command was handed to its device, began and ended, in nanoseconds of the
+/// node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) submitted_ns: u64,
@@ -16,8 +17,9 @@ pub(crate) struct Times {
     pub(crate) lane: Option<u32>,
 }
 
-/// A command's end: others wait for it on the node, and the host asks after it. A migration from node to node has two
-/// halves. Each node knows one of them, and the migration is over when both are.
+/// A command's end: others wait for it on the node, and the host asks after it. A migration from
+/// node to node has two halves. Each node knows one of them, and the migration is over when both
+/// are.
 #[derive(Clone, Debug)]
 pub struct Point(Arc<Inner>);
 
@@ -33,7 +35,8 @@ struct Inner {
     over: AtomicBool,
     /// The number of its bytes that came by way of here.
     went_around: AtomicU64,
-    /// The error with which it has failed, and the times at which each half ran: at home, and of a migration there.
+    /// The error with which it has failed, and the times at which each half ran: at home, and of a
+    /// migration there.
     outcome: Mutex<(Option<Error>, [Option<Times>; 2])>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
@@ -57,7 +60,8 @@ impl Point {
         Self::of(home, event, None)
     }
 
-    /// The end of a migration: its events on both nodes, and the events that it waits for on the first.
+    /// The end of a migration: its events on both nodes, and the events that it waits for on the
+    /// first.
     pub(crate) fn joint(home: usize, event: u64, there: (usize, u64), after: Vec<u64>) -> Self {
         let (node, other) = there;
         let there = There {
@@ -134,7 +138,8 @@ impl Point {
         self.0.over.load(Ordering::SeqCst)
     }
 
-    /// The command, or a half of it, is over on a node. True if all of it is now, and there are placeholders of it.
+    /// The command, or a half of it, is over on a node. True if all of it is now, and there are
+    /// placeholders of it.
     #[must_use = "who follows has to be told"]
     pub(crate) fn end(&self, node: usize, failure: Option<Error>, times: Option<Times>) -> bool {
         if failure.is_some() || times.is_some() {
@@ -154,8 +159,8 @@ impl Point {
         self.0.is_followed.load(Ordering::SeqCst)
     }
 
-    /// Its placeholders; there may be some from here on. A thread that finds it not over, with these locked, may add
-    /// one: the thread that ends it sees that.
+    /// Its placeholders; there may be some from here on. A thread that finds it not over, with
+    /// these locked, may add one: the thread that ends it sees that.
     pub(crate) fn follow(&self) -> MutexGuard<'_, Vec<(usize, u64)>> {
         let followers = locked(&self.0.followers);
         self.0.is_followed.store(true, Ordering::SeqCst);
@@ -177,7 +182,8 @@ impl Point {
         locked(&self.0.outcome).1[0]
     }
 
-    /// The times at which both halves of a migration ran, each by the clock of its node, if these were asked for.
+    /// The times at which both halves of a migration ran, each by the clock of its node, if these
+    /// were asked for.
     pub(crate) fn joint_times(&self) -> Option<[Times; 2]> {
         let [here, there] = locked(&self.0.outcome).1;
         Some([here?, there?])

@@ -1,14 +1,16 @@
 //! The output of kernels on the node.
 //!
-//! The thread that receives writes it, so it is written before the end of the command that printed it is known. An output that
-//! takes nothing for a while holds back what comes from the node, as it holds back kernels of a processor here.
+//! The thread that receives writes it, so it is written before the end of the command that printed
+//! it is known. An output that takes nothing for a while holds back what comes from the node, as it
+//! holds back kernels of a processor here.
 
 use crate::link::Link;
 use quipu_protocol::message::{CreateProgram, Printed};
 use quipu_scheduler::panics::quietly;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes after which what was printed is acknowledged, if nothing else is sent: far less than a node keeps.
+/// Bytes after which what was printed is acknowledged, if nothing else is sent: far less than a
+/// node keeps.
 const ACKNOWLEDGED: usize = 1 << 16;
 
 /// The text of kernels, as far as it is expected and not acknowledged.

@@ -1,5 +1,5 @@
-//! Kernels, as a node is told of them: texts as they are, alone or to be linked; modules by the name of the native
-//! kernel that they have there; built-in kernels of its devices by their names.
+//! Kernels, as a node is told of them: texts as they are, alone or to be linked; modules by the
+//! name of the native kernel that they have there; built-in kernels of its devices by their names.
 
 use crate::device::Device;
 use crate::failure::Refusal;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 pub struct Program {
     pub(crate) id: u64,
     link: Arc<Link>,
-    /// For each value that is passed, which of its bytes are anything; none where that is not known.
+    /// For each value that is passed, which of its bytes are anything; none where that is not
+    /// known.
     masks: Option<Vec<Vec<bool>>>,
 }
 
@@ -58,7 +59,8 @@ impl Program {
 fn settled(bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
     let mut copy: Vec<MaybeUninit<u8>> = bytes.to_vec();
     let pointer = copy.as_mut_ptr();
-    // SAFETY: it does nothing. For all that the compiler knows, it writes every byte behind the pointer.
+    // SAFETY: it does nothing. For all that the compiler knows, it writes every byte behind the
+    // pointer.
     unsafe { std::arch::asm!("/* {0} */", in(reg) pointer, options(nostack, preserves_flags)) };
     let (length, capacity) = (copy.len(), copy.capacity());
     std::mem::forget(copy);

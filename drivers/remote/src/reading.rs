@@ -1,28 +1,32 @@
-//! The reader of the command stream: a thread that waits for an end, or else the link's own thread, the *keeper*.
+//! The reader of the command stream: a thread that waits for an end, or else the link's own thread,
+//! the *keeper*.
 //!
-//! A thread that waits and is told of the end by another has to be woken, which takes longer than all the rest of a short
-//! command. So:
+//! A thread that waits and is told of the end by another has to be woken, which takes longer than
+//! all the rest of a short command. So:
 //!
 //! 1. One thread at a time has the *turn*: it reads, and ends commands.
-//! 2. A thread that waits takes the turn if no other has it, and gives it back when its command is over. If commands
-//!    are still in flight then, it calls the keeper. Only the messages that it reads wake it, and an [`Interrupt`] if
-//!    its command ends in another way. After a while it gives the turn to the keeper, and sleeps as any other: it has
-//!    to look after its wait now and then, as to flush commands that it has come to need.
+//! 2. A thread that waits takes the turn if no other has it, and gives it back when its command is
+//!    over. If commands are still in flight then, it calls the keeper. Only the messages that it
+//!    reads wake it, and an [`Interrupt`] if its command ends in another way. After a while it
+//!    gives the turn to the keeper, and sleeps as any other: it has to look after its wait now and
+//!    then, as to flush commands that it has come to need.
 //! 3. If another thread has the turn, it sleeps until it is told.
-//! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a
-//!    thread that waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes
-//!    it again when it is called, or when for a while no thread has waited: so no thread wakes in vain.
-//! 5. The commands in flight are *unattended* if a thread has sent or flushed that does not wait, or that waits while
-//!    another reads. Then the sending thread calls the keeper if no thread has the turn, and the keeper goes on if it
-//!    is just giving it up. A thread that enqueues, or that flushes because it waits, is no reason: the one flushes
-//!    later, the other reads. Should it not, the keeper sees it at its next look.
+//! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be
+//!    taken from it by a thread that waits; and once threads have waited, the keeper gives it up
+//!    itself then, and *stands by*. It takes it again when it is called, or when for a while no
+//!    thread has waited: so no thread wakes in vain.
+//! 5. The commands in flight are *unattended* if a thread has sent or flushed that does not wait,
+//!    or that waits while another reads. Then the sending thread calls the keeper if no thread has
+//!    the turn, and the keeper goes on if it is just giving it up. A thread that enqueues, or that
+//!    flushes because it waits, is no reason: the one flushes later, the other reads. Should it
+//!    not, the keeper sees it at its next look.
 //!
-//! 6. If the connection is *lost* and its stream goes on with another, it is for the keeper to dial, which may take
-//!    long: a thread that waits and finds the loss gives the turn back, and only the keeper takes it until the stream
-//!    goes on. Waiting threads sleep meanwhile.
+//! 6. If the connection is *lost* and its stream goes on with another, it is for the keeper to
+//!    dial, which may take long: a thread that waits and finds the loss gives the turn back, and
+//!    only the keeper takes it until the stream goes on. Waiting threads sleep meanwhile.
 //!
-//! A thread that gives up the turn looks at the commands in flight afterwards. A thread that sends looks at the turn
-//! after it has marked them unattended. So one of them calls.
+//! A thread that gives up the turn looks at the commands in flight afterwards. A thread that sends
+//! looks at the turn after it has marked them unattended. So one of them calls.
 
 use crate::link::Link;
 use crate::locked;
@@ -83,7 +87,8 @@ struct State {
 /// The turn, until it is given back.
 struct Turn<'a> {
     link: &'a Link,
-    /// The thread waits while it panics, as a value that it drops then may. That is no panic of its reading.
+    /// The thread waits while it panics, as a value that it drops then may. That is no panic of its
+    /// reading.
     panicked_before: bool,
 }
 
@@ -181,7 +186,8 @@ impl Reading {
         self.paused.store(true, Ordering::SeqCst);
     }
 
-    /// The connection is lost. True if the reader is the keeper, and still has the turn: it is to get another.
+    /// The connection is lost. True if the reader is the keeper, and still has the turn: it is to
+    /// get another.
     fn lose(&self, reader: Reader) -> bool {
         let mut state = locked(&self.state);
         state.lost = true;
@@ -195,7 +201,8 @@ impl Reading {
         state.reader == Reader::Keeper && !yields
     }
 
-    /// The keeper stands by until it is to take the turn, which it then has; false if nothing comes any more.
+    /// The keeper stands by until it is to take the turn, which it then has; false if nothing comes
+    /// any more.
     fn stand_by(&self, is_flying: impl Fn() -> bool) -> bool {
         let mut state = locked(&self.state);
         state.waited = false;
@@ -327,8 +334,8 @@ impl Link {
         self.reading.changed.notify_all();
     }
 
-    /// Ensures that some thread reads the answers to sent messages: the keeper, unless this thread will read next,
-    /// and no other has left it to the keeper.
+    /// Ensures that some thread reads the answers to sent messages: the keeper, unless this thread
+    /// will read next, and no other has left it to the keeper.
     pub(crate) fn attend(&self) {
         if self.siblings.get().is_some() {
             // A waiting thread may wait for any node.

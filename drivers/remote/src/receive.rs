@@ -167,7 +167,8 @@ impl Link {
                 if !follows(*received, region.len()) {
                     return Err(RULE);
                 }
-                // Locked: a thread that learns that the read has failed waits for this, and gives the memory up then.
+                // Locked: a thread that learns that the read has failed waits for this, and gives
+                // the memory up then.
                 region.scatter(*received, chunk.bytes);
                 *received += chunk.bytes.len();
                 if *received < region.len() {
@@ -199,7 +200,8 @@ impl Link {
         }
     }
 
-    /// Takes that zeros follow of a transfer, which only another node's are. No command is over with it.
+    /// Takes that zeros follow of a transfer, which only another node's are. No command is over
+    /// with it.
     fn take_rest(&self, rest: &Rest) -> Result<bool, &'static str> {
         let onwards = match locked(&self.sinks).get_mut(&rest.transfer) {
             Some(Sink::Onwards {

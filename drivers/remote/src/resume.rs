@@ -1,10 +1,11 @@
 //! Coming back to a session whose connection was lost.
 //!
-//! One thread resumes each stream: the one that receives from it; of those that read the command stream by turns
-//! ([`reading`](crate::reading)), the link's own. It dials again, from the address that the machine has now, and says
-//! up to which message it has received. It goes on with the one that the node names. Other threads do not notice. It
-//! tries again and again until the patience is over; the node has given the session up before, so nothing is written
-//! there any more when the commands in flight fail here. It ends sooner if the node or the session says so, or no one
+//! One thread resumes each stream: the one that receives from it; of those that read the command
+//! stream by turns ([`reading`](crate::reading)), the link's own. It dials again, from the address
+//! that the machine has now, and says up to which message it has received. It goes on with the one
+//! that the node names. Other threads do not notice. It tries again and again until the patience is
+//! over; the node has given the session up before, so nothing is written there any more when the
+//! commands in flight fail here. It ends sooner if the node or the session says so, or no one
 //! listens there for a while.
 
 use crate::link::Link;
@@ -27,9 +28,9 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Between attempts, at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The time that the first attempt may take; then twice as long each, up to the limit of any answer. One that has
-/// begun on a network that we have left since hears nothing for ever. It must not last until the node has given the
-/// session up, nor outlast our own patience.
+/// The time that the first attempt may take; then twice as long each, up to the limit of any
+/// answer. One that has begun on a network that we have left since hears nothing for ever. It must
+/// not last until the node has given the session up, nor outlast our own patience.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 /// The means to come back.
@@ -122,13 +123,15 @@ impl Judge {
         }
     }
 
-    /// The reason for which there is no use in trying again, if there is one: the side with the right key has said
-    /// so. Another side at the address, as where this machine has come to another network, tells nothing of the node.
+    /// The reason for which there is no use in trying again, if there is one: the side with the
+    /// right key has said so. Another side at the address, as where this machine has come to
+    /// another network, tells nothing of the node.
     fn ends(&mut self, error: &LinkError, now: Duration) -> Option<String> {
         let before = self.refused.take();
         match error {
-            // No one listens there any more: the node was ended, and its sessions with it. Or a router has forgotten
-            // the way; or a forwarder to the node, on this machine or another, starts anew.
+            // No one listens there any more: the node was ended, and its sessions with it. Or a
+            // router has forgotten the way; or a forwarder to the node, on this machine or another,
+            // starts anew.
             LinkError::Unreachable { address, source }
                 if source.kind() == ErrorKind::ConnectionRefused =>
             {
@@ -181,7 +184,8 @@ impl Link {
             let left = until.saturating_sub(timer.now());
             match resumption.attempt(is_bulk, incoming, answer.min(left)) {
                 Ok(()) => {
-                    // So that the node knows that we do: its patience begins anew with the next loss only then.
+                    // So that the node knows that we do: its patience begins anew with the next
+                    // loss only then.
                     let out = if is_bulk { &self.bulk_out } else { &self.out };
                     let ping = Message::Ping(Ping {
                         token: 0,

@@ -82,7 +82,8 @@ impl Remote {
         self.links.iter().map(|link| link.node.as_str()).collect()
     }
 
-    /// Bytes that were sent in bulk to the nodes, and the bytes that were sent for them: fewer if they were compressed.
+    /// Bytes that were sent in bulk to the nodes, and the bytes that were sent for them: fewer if
+    /// they were compressed.
     #[must_use]
     pub fn bulk_bytes(&self) -> [u64; 2] {
         self.links.iter().fold([0; 2], |[all, sent], link| {
@@ -163,7 +164,8 @@ impl Vendor for Remote {
     const WORKS_WHEN_LOST: bool = false;
     // A node's devices may each have a memory of their own.
     const MOVES_WITHIN_SPACES: bool = true;
-    // As much as is on its way on a network that is far: on one of a millisecond, four commands in a microsecond.
+    // As much as is on its way on a network that is far: on one of a millisecond, four commands in
+    // a microsecond.
     const CREDIT: usize = 4096;
 
     type Device = Device;
@@ -252,8 +254,8 @@ impl Vendor for Remote {
             && let Some(device) = work.command().queue().device()
             && device.lost().is_none()
         {
-            // A node knows the buffers that were only in that device's memory, and fails the commands that need them;
-            // not if it is gone itself.
+            // A node knows the buffers that were only in that device's memory, and fails the
+            // commands that need them; not if it is gone itself.
             let memory_is_gone = work.device().link.loss().is_some();
             Context::device_lost(device, reason, memory_is_gone);
         }

@@ -1,5 +1,5 @@
-//! The suite and random graphs over a node's devices, on loopback, over TLS: a pool, simulated accelerators, both; and
-//! beside a pool of this process in one context.
+//! The suite and random graphs over a node's devices, on loopback, over TLS: a pool, simulated
+//! accelerators, both; and beside a pool of this process in one context.
 
 mod support;
 
@@ -7,7 +7,8 @@ use quipu_conformance::{Fixture, fixture, graph, run};
 use quipu_node::Limits;
 use support::{Rig, pool, simulated};
 
-/// Commands in the longest chains: a round trip is not what limits them, but each takes some time on both sides.
+/// Commands in the longest chains: a round trip is not what limits them, but each takes some time
+/// on both sides.
 const LONGEST_CHAIN: u64 = 20_000;
 
 fn remote(name: &str, rig: Rig) -> impl Fixture {

@@ -1,8 +1,9 @@
 //! Programs that end, in any way that they may, and leave nothing behind at the node.
 //!
-//! Not of the tests' harness: `main` itself has to return. No time passes for the node, so what it gives up it was told to. (Only if a
-//! goodbye is lost does time pass.)
-// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+//! Not of the tests' harness: `main` itself has to return. No time passes for the node, so what it
+//! gives up it was told to. (Only if a goodbye is lost does time pass.)
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end
+// with it.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -36,14 +37,16 @@ const WAYS: [(&str, i32); 5] = [
     ("panics", 101),
 ];
 
-/// For how long a session may be there after its program, by the time that this process has run, before its goodbye is taken to be
-/// lost.
+/// For how long a session may be there after its program, by the time that this process has run,
+/// before its goodbye is taken to be lost.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// The most of that between two looks: a machine that stood still is told from a session that is left.
+/// The most of that between two looks: a machine that stood still is told from a session that is
+/// left.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Of so many programs one may lose its goodbye: it goes with its connection, if that breaks at the last moment.
+/// Of so many programs one may lose its goodbye: it goes with its connection, if that breaks at the
+/// last moment.
 const MOST_LOST: usize = 25;
 
 /// True if the node has no session any more, soon.
@@ -113,7 +116,8 @@ fn program(way: &str) -> ExitCode {
     let options = Options {
         patience: PATIENCE,
         reconnect: 10 * PATIENCE,
-        // However slow the machine is: a node that has not heard it keeps the session, as no time passes for it.
+        // However slow the machine is: a node that has not heard it keeps the session, as no time
+        // passes for it.
         goodbye: PATIENCE,
         ..Options::new("node", address, fingerprint.parse().unwrap())
     };

@@ -1,5 +1,5 @@
-//! Nodes that are used together: bytes and ends go from one to the other, straight if they can, and by way of the client if
-//! not; and nobody can tell by what comes out.
+//! Nodes that are used together: bytes and ends go from one to the other, straight if they can, and
+//! by way of the client if not; and nobody can tell by what comes out.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -263,7 +263,8 @@ fn a_chain_across_nodes_goes_on_while_no_client_is_there() {
     }
     left.flush();
     right.flush();
-    // A hop is three commands: one launches, one sends, one receives. All but the first that sends wait for what is held.
+    // A hop is three commands: one launches, one sends, one receives. All but the first that sends
+    // wait for what is held.
     while pair.held() < 4 * HOPS - 1 {
         std::thread::yield_now();
     }
@@ -359,7 +360,8 @@ fn how_much_is_in_use_is_found_out_while_no_client_is_there() {
             pair.peers[1].hold(Held::All);
             let last = fold(&together.queues[1], &data, 7, &[]);
             together.queues[1].flush();
-            // The first node has all that it is to do, and the second one that receives, and what waits for it.
+            // The first node has all that it is to do, and the second one that receives, and what
+            // waits for it.
             fold(&together.queues[0], &other, 1, &[]).wait().unwrap();
             while pair.held() < 2 {
                 std::thread::yield_now();
@@ -378,7 +380,8 @@ fn how_much_is_in_use_is_found_out_while_no_client_is_there() {
     }
 }
 
-/// Older nodes, and one that is older than the other: the client asks nothing of one that it has not.
+/// Older nodes, and one that is older than the other: the client asks nothing of one that it has
+/// not.
 #[test]
 fn nodes_that_lack_features_are_used_all_the_same() {
     let _watchdog = watchdog("nodes that lack features");
@@ -477,7 +480,8 @@ fn a_way_that_is_lost_is_made_again_after_a_while() {
     while six() < 6 * SIZE as u64 {}
 }
 
-/// As by a forwarder between the nodes whose process was stopped: TCP sees nothing of it, and the client reaches both nodes.
+/// As by a forwarder between the nodes whose process was stopped: TCP sees nothing of it, and the
+/// client reaches both nodes.
 #[test]
 fn bytes_that_are_not_passed_on_between_nodes_go_by_way_of_the_client() {
     let _watchdog = watchdog("a way between nodes that passes nothing on");
@@ -637,7 +641,8 @@ mod fenced {
             let memory = together.memory(&mut pattern(SIZE));
             fold(right, &memory, 1, &[]).wait().unwrap();
             pair.peers[0].hold(Held::All);
-            // The bytes are on their way to the left, where a kernel waits for them, and others for its end.
+            // The bytes are on their way to the left, where a kernel waits for them, and others for
+            // its end.
             let kernels = [0, 1, 2].map(|n| fold(left, &memory, n, &[]));
             left.flush();
             while pair.rigs[0].node.status()().commands_held < 4 {

@@ -1,5 +1,5 @@
-//! Nodes that are used together, whose sessions have processes of their own: these may not dial, and are handed connections
-//! that their nodes have made.
+//! Nodes that are used together, whose sessions have processes of their own: these may not dial,
+//! and are handed connections that their nodes have made.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -232,7 +232,8 @@ fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
         let devices = pair.devices();
         let context = Context::new(&devices).unwrap();
         let queues = queues(&context, &devices);
-        // The system lists a process twice, or leaves it out, where the thread that has started it ends meanwhile.
+        // The system lists a process twice, or leaves it out, where the thread that has started it
+        // ends meanwhile.
         let sessions = loop {
             let mut sessions = session_processes();
             sessions.sort_unstable();
@@ -242,7 +243,8 @@ fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
             }
             std::thread::yield_now();
         };
-        // Mostly now the one's, now the other's. Which it was is seen below: processes are started in any order, and numbers begin anew.
+        // Mostly now the one's, now the other's. Which it was is seen below: processes are started
+        // in any order, and numbers begin anew.
         let process = sessions[turn];
         let moved = context.memory(1 << 20).unwrap();
         let own = [context.memory(64).unwrap(), context.memory(64).unwrap()];

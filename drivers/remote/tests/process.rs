@@ -1,4 +1,5 @@
-//! A node whose sessions have processes of their own, as the driver sees it: nothing is different, until one is killed.
+//! A node whose sessions have processes of their own, as the driver sees it: nothing is different,
+//! until one is killed.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

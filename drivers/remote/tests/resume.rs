@@ -1,5 +1,7 @@
-//! Connections that are lost again and again, at any byte, while random graphs run: the program sees nothing but time.
-// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+//! Connections that are lost again and again, at any byte, while random graphs run: the program
+//! sees nothing but time.
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end
+// with it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -54,7 +56,8 @@ fn random_graphs_lose_nothing_when_connections_are_cut_at_any_byte() {
     let rig = rig(&mut relay, 7);
     let relay = relay.unwrap();
     let cutting = cutting(rig, relay.clone());
-    // How many bytes there are to be cut is for both ends to choose: mostly a thousand graphs have enough of them.
+    // How many bytes there are to be cut is for both ends to choose: mostly a thousand graphs have
+    // enough of them.
     for seed in 71.. {
         graph::random_graphs(1000, seed, &cutting);
         if relay.cuts() >= 300 {
@@ -143,8 +146,9 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
         read.unwrap();
         assert_eq!(back[..8], expected.to_le_bytes());
     });
-    // The last cut may have been after that read. Goodbye would not be heard on a connection that is lost, and the node would
-    // keep the session for as long as it has patience: so the connection is to be there again.
+    // The last cut may have been after that read. Goodbye would not be heard on a connection that
+    // is lost, and the node would keep the session for as long as it has patience: so the
+    // connection is to be there again.
     let mut back = [0; 64];
     let from = Access::whole(&memory, AccessMode::Read);
     let read = queue.read(from, host(&mut back), 64, &[], &[]).unwrap();
@@ -318,7 +322,8 @@ fn a_node_gives_a_session_up_before_its_client_does() {
     while of_node.waiting() < 2 || of_client.waiting() == 0 {
         std::thread::yield_now();
     }
-    // The client has waited for nearly as long as it would when the node has long given up, also if it has noticed late.
+    // The client has waited for nearly as long as it would when the node has long given up, also if
+    // it has noticed late.
     of_node.advance(Duration::from_secs(59));
     while rig.node.sessions() > 0 {
         std::thread::yield_now();
@@ -344,8 +349,8 @@ fn a_node_gives_a_session_up_before_its_client_does() {
     assert_eq!(rig.devices().len(), 1);
 }
 
-/// A program whose transfers all ride with commands never says anything on its bulk stream, nor need one that waits say
-/// anything at all.
+/// A program whose transfers all ride with commands never says anything on its bulk stream, nor
+/// need one that waits say anything at all.
 #[test]
 fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
     let _watchdog = watchdog("a late first loss");
@@ -368,7 +373,8 @@ fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
     }
 }
 
-/// As a laptop does that has come to another network, where the address that it knows is somebody else's.
+/// As a laptop does that has come to another network, where the address that it knows is somebody
+/// else's.
 #[test]
 fn another_machine_at_the_nodes_address_ends_nothing() {
     let _watchdog = watchdog("another node at the address");

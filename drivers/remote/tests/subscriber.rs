@@ -1,5 +1,6 @@
 //! A log's subscriber is the program's code: one that panics costs a session nothing.
-// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end
+// with it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 #![allow(dead_code, reason = "other tests use the rest of it")]

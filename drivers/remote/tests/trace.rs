@@ -1,6 +1,7 @@
 //! A trace of commands on a node: on this machine's clock, with how well that is known.
 //!
-//! The node is in this process, so its clock is this one's: it is ahead by nothing, which has to be within what is said.
+//! The node is in this process, so its clock is this one's: it is ahead by nothing, which has to be
+//! within what is said.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -62,7 +63,8 @@ fn a_nodes_commands_are_told_on_this_machines_clock() {
     };
     assert_eq!(lanes(true).len(), 100);
     assert_eq!(lanes(true), lanes(false));
-    // Each has an arrow from its queue, but for those before anything was known of the node's clock.
+    // Each has an arrow from its queue, but for those before anything was known of the node's
+    // clock.
     let arrows = events
         .iter()
         .filter(|event| event["cat"] == "enqueue" && event["ph"] == "f");

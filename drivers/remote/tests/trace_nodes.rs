@@ -1,5 +1,6 @@
-//! A trace of two nodes that are used together, whose sessions are processes with clocks of their own: what they do is in one
-//! trace, on this machine's clock, and in the order in which it happened.
+//! A trace of two nodes that are used together, whose sessions are processes with clocks of their
+//! own: what they do is in one trace, on this machine's clock, and in the order in which it
+//! happened.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -174,7 +175,8 @@ fn what_two_nodes_do_together_is_in_one_trace_in_its_order() {
         if hop >= HOPS {
             assert!(waits_for(moved, before), "{moved} {before}");
         }
-        // An arrow from node to node, and one to it from what it waits for; but none back in time, where it is not known better.
+        // An arrow from node to node, and one to it from what it waits for; but none back in time,
+        // where it is not known better.
         for (flows, [from, to]) in flows.iter_mut().zip([[moved, after], [before, moved]]) {
             if waits_for(to, from) && ns(from, "ts") <= ns(to, "ts") {
                 assert!(has_arrow(&events, from, to), "{from} {to}");

@@ -12,7 +12,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use support::{PATIENCE, Rig, pool, simulated};
 
-/// Nobody can tell when the thread is where it receives: so this is repeated, and others run before.
+/// Nobody can tell when the thread is where it receives: so this is repeated, and others run
+/// before.
 const ROUNDS: usize = 20;
 const TURNS: usize = 2_000;
 

@@ -44,7 +44,8 @@ pub(crate) fn properties(
                 memory: MemorySpace::Own(space),
                 // Devices of one space poll one event-status area.
                 domain: Some(space),
-                // However their simulated times overlap, bodies are run one after another: two that meet never would.
+                // However their simulated times overlap, bodies are run one after another: two that
+                // meet never would.
                 concurrent_commands: 1,
                 caller_runs,
             }

@@ -10,26 +10,28 @@
 //! | `error` | the machine's failures as the core's errors |
 //! | `view` | the machine as others see it while it is the driver's |
 //!
-//! The engine knows nothing of Quipu's core. The rest is an adapter between the two, and none of it is simulated: it does
-//! the work of a driver of a real accelerator with queues and events of its own.
+//! The engine knows nothing of Quipu's core. The rest is an adapter between the two, and none of it
+//! is simulated: it does the work of a driver of a real accelerator with queues and events of its
+//! own.
 //!
 //! # Two ways to run
 //!
-//! [`SimDriver::start`] gives the machine a thread. [`SimDriver::manual`] does not: the machine moves only while a
-//! host thread waits for something, on that thread. A program of one thread then has the same log every time, and a
-//! wait that could never end is an error.
+//! [`SimDriver::start`] gives the machine a thread. [`SimDriver::manual`] does not: the machine
+//! moves only while a host thread waits for something, on that thread. A program of one thread then
+//! has the same log every time, and a wait that could never end is an error.
 //!
 //! # Order
 //!
-//! Devices of one memory space are one sync domain: their commands wait for each other through the space's event-status
-//! area, without the host. The host passes on each other wait with one write.
+//! Devices of one memory space are one sync domain: their commands wait for each other through the
+//! space's event-status area, without the host. The host passes on each other wait with one write.
 //!
 //! # Time
 //!
-//! Timestamps are the machine's own, moved onto the process's clock: a command's times are shifted so that the machine's
-//! time at its upload is not before the host's, by an offset that never decreases. If the machine's clock then runs ahead
-//! of the host's, they are cut off at the host's time of the event. So a command starts after it was submitted and after
-//! its waits have ended, on the machine or elsewhere, and nothing ends in the future. Exact simulated times are in the
+//! Timestamps are the machine's own, moved onto the process's clock: a command's times are shifted
+//! so that the machine's time at its upload is not before the host's, by an offset that never
+//! decreases. If the machine's clock then runs ahead of the host's, they are cut off at the host's
+//! time of the event. So a command starts after it was submitted and after its waits have ended, on
+//! the machine or elsewhere, and nothing ends in the future. Exact simulated times are in the
 //! machine's log.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -143,8 +145,8 @@ impl SimDriver {
         self.machine().with(|simulation| simulation.interactions())
     }
 
-    /// The number of commands that conflicted with an earlier one and were not ordered after it: zero, unless the core
-    /// misses a hazard.
+    /// The number of commands that conflicted with an earlier one and were not ordered after it:
+    /// zero, unless the core misses a hazard.
     #[must_use]
     pub fn races(&self) -> u64 {
         self.machine().with(|simulation| simulation.races())

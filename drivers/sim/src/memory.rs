@@ -1,6 +1,7 @@
 //! Allocations of the machine's memory spaces, as the core asks for them.
 //!
-//! The core's key of a space is the engine's number of it, and the core's address of an allocation is the engine's.
+//! The core's key of a space is the engine's number of it, and the core's address of an allocation
+//! is the engine's.
 
 use crate::Shared;
 use crate::engine::{DeviceAddress, MemoryError, Region, SpaceId};
@@ -9,7 +10,8 @@ use quipu_scheduler::error::Result;
 use quipu_scheduler::memory::Memory;
 use quipu_scheduler::panics::quietly;
 
-/// The alignment of every allocation: enough for the widest elements and a cache line, as real accelerators give it.
+/// The alignment of every allocation: enough for the widest elements and a cache line, as real
+/// accelerators give it.
 const ALIGNMENT: u64 = 256;
 
 /// The engine's name of a space.
@@ -30,8 +32,8 @@ impl Shared {
     pub(crate) fn free(&self, address: u64) {
         let address = DeviceAddress::from_raw(address);
         if let Err(error) = self.machine.free(address) {
-            // The core frees allocations that nothing uses, once: this is a defect, and keeping the memory the safe
-            // answer.
+            // The core frees allocations that nothing uses, once: this is a defect, and keeping the
+            // memory the safe answer.
             quietly(|| tracing::error!(%address, %error, "simulated memory not freed"));
         }
     }
@@ -65,7 +67,8 @@ impl Shared {
             .map_err(|error| of_memory(space_id(key), "write memory", &error))
     }
 
-    /// True if a command that is uploaded uses the allocation, or the one that is being prepared for it.
+    /// True if a command that is uploaded uses the allocation, or the one that is being prepared
+    /// for it.
     pub(crate) fn is_in_use(&self, address: u64, memory: &Memory) -> bool {
         let address = DeviceAddress::from_raw(address);
         if self

@@ -1,13 +1,14 @@
-//! The plan of a command on the machine: its kind, its unit, its cost and its memory; and its effect when the device starts
-//! it.
+//! The plan of a command on the machine: its kind, its unit, its cost and its memory; and its
+//! effect when the device starts it.
 //!
 //! # Protocol of an effect
 //!
-//! 1. It starts the command. If that must not run (it was cancelled, or an event outside the machine that it needs
-//!    failed), it fails instead, and with it the commands that wait for it on the machine.
-//! 2. It reads device memory and host memory as they are then. It writes device memory through the engine, which
-//!    publishes at the command's end. Bytes for the host are kept, and written there at the end as well: a command that
-//!    fails leaves the host's memory as it was.
+//! 1. It starts the command. If that must not run (it was cancelled, or an event outside the
+//!    machine that it needs failed), it fails instead, and with it the commands that wait for it on
+//!    the machine.
+//! 2. It reads device memory and host memory as they are then. It writes device memory through the
+//!    engine, which publishes at the command's end. Bytes for the host are kept, and written there
+//!    at the end as well: a command that fails leaves the host's memory as it was.
 //! 3. An error is kept in the ledger; the engine hears its text.
 
 use crate::Shared;
@@ -25,8 +26,8 @@ use quipu_scheduler::{Command, RawArgument, Region as Rows, SpaceId};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// The numbers of kernels: one for each type of body, in the order in which they came, so that they are the same in
-/// every run.
+/// The numbers of kernels: one for each type of body, in the order in which they came, so that they
+/// are the same in every run.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels(HashMap<usize, KernelId>);
 
@@ -62,7 +63,8 @@ impl Plan {
         let space = space_of(command);
         let brings =
             matches!(command.operation(), Operation::Migrate(migration) if migration.to == space);
-        // Of a migration, the second argument is looked at if it is taken from the same space as the first.
+        // Of a migration, the second argument is looked at if it is taken from the same space as
+        // the first.
         let arguments = match command.operation() {
             Operation::Migrate(migration) if migration.content != Some(space) => {
                 &command.arguments()[..1]
@@ -147,8 +149,8 @@ fn space_of(command: &Command) -> SpaceId {
 
 /// An argument's bytes in a space of the machine, allocated if need be.
 fn region(argument: &Argument<'_>, space: SpaceId) -> Result<Region> {
-    // SAFETY: only the thread that pumps makes a plan of a command, which it hands over next, and it is the one that hands
-    // commands to the machine.
+    // SAFETY: only the thread that pumps makes a plan of a command, which it hands over next, and
+    // it is the one that hands commands to the machine.
     let allocation = unsafe { argument.memory().allocation(space) }?;
     let address = DeviceAddress::from_raw(allocation.address).add(argument.offset());
     Ok(Region::new(address, argument.length()))
@@ -174,8 +176,8 @@ impl Started {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
         let _inside = Inside::enter(shared.machine.mode());
         let now = shared.machine.with(|simulation| simulation.now());
-        // Commands that ended before on the machine were mapped by this offset or a smaller one, so they have not ended
-        // later.
+        // Commands that ended before on the machine were mapped by this offset or a smaller one, so
+        // they have not ended later.
         let offset = shared.ledger().note_start(self.sequence);
         // Never in the host's future.
         let time = crate::queue::on_process_clock(now, offset).min(clock::now_ns());
@@ -183,8 +185,9 @@ impl Started {
             command.start_at(Some(time))?;
             self.perform(command, &shared, &mut *memory)
         };
-        // SAFETY: it is finished only after the engine has reported its end, which comes after this. The body is run
-        // here only, and its waits are over: on the machine the device waited for them, the others let it start.
+        // SAFETY: it is finished only after the engine has reported its end, which comes after
+        // this. The body is run here only, and its waits are over: on the machine the device waited
+        // for them, the others let it start.
         unsafe { self.held.with(look) }.map_err(|error| {
             let text = error.to_string();
             shared.ledger().keep_error(self.sequence, error);
@@ -211,8 +214,8 @@ impl Started {
             Operation::Launch { groups: 0 } => Ok(()),
             Operation::Launch { groups } => {
                 let arguments = self.resolve(memory).map_err(refused)?;
-                // SAFETY: started; the arguments are declared, so the engine made them valid and this command's own
-                // for the effect's time; each group is run once.
+                // SAFETY: started; the arguments are declared, so the engine made them valid and
+                // this command's own for the effect's time; each group is run once.
                 unsafe { command.run_native(&arguments, 0..groups) }
             }
             Operation::HostTask => {
@@ -240,8 +243,8 @@ impl Started {
             }
             Operation::Fill(fill) => {
                 let arguments = self.resolve(memory).map_err(refused)?;
-                // SAFETY: started; the arguments are valid and this command's own for the effect's time; it is one
-                // group, run once.
+                // SAFETY: started; the arguments are valid and this command's own for the effect's
+                // time; it is one group, run once.
                 unsafe { fill.fill(arguments[0]) };
                 Ok(())
             }
@@ -251,8 +254,8 @@ impl Started {
                 let host = command.arguments()[0].on_host()?;
                 if migration.from == SpaceId::HOST && migration.to == here {
                     let to = memory.write(self.accesses[0].region).map_err(refused)?;
-                    // SAFETY: the host's copy has these bytes, and while this migration reads them nobody writes
-                    // them: the hazards see to that.
+                    // SAFETY: the host's copy has these bytes, and while this migration reads them
+                    // nobody writes them: the hazards see to that.
                     let from = unsafe { std::slice::from_raw_parts(host.pointer, used) };
                     let (content, rest) = to.split_at_mut(used);
                     content.copy_from_slice(from);
@@ -313,19 +316,20 @@ impl Started {
                 .collect();
             let look = |command: &Command| {
                 if let Operation::Transfer(transfer) = command.operation() {
-                    // SAFETY: the arguments are the bytes kept above; the host's side is the transfer's to write
-                    // until it is over.
+                    // SAFETY: the arguments are the bytes kept above; the host's side is the
+                    // transfer's to write until it is over.
                     unsafe { transfer.copy(&arguments) };
                 }
             };
-            // SAFETY: a publication comes before the end that the engine reports, and the command is finished after.
+            // SAFETY: a publication comes before the end that the engine reports, and the command
+            // is finished after.
             unsafe { held.with(look) };
         });
         Ok(())
     }
 
-    /// The number of bytes that a migration moves: those in use, if there is a content size, which is read now. Only they
-    /// are paid for.
+    /// The number of bytes that a migration moves: those in use, if there is a content size, which
+    /// is read now. Only they are paid for.
     fn used(
         &self,
         command: &Command,
@@ -338,7 +342,8 @@ impl Started {
         let size: [u8; 8] = match (migration.content, rest) {
             (Some(SpaceId::HOST), [size]) => {
                 let size = size.on_host()?;
-                // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody writes them.
+                // SAFETY: eight bytes that are valid on the host; the hazards see to it that nobody
+                // writes them.
                 unsafe { size.pointer.cast::<[u8; 8]>().read() }
             }
             (Some(_), [_]) => {
@@ -365,8 +370,8 @@ impl Started {
                 let host = command.arguments()[0]
                     .on_host()
                     .expect("the host's copy was allocated when the migration started");
-                // SAFETY: the host's copy has room for its argument's bytes, and nobody else touches them until the
-                // migration is over: the hazards see to that.
+                // SAFETY: the host's copy has room for its argument's bytes, and nobody else
+                // touches them until the migration is over: the hazards see to that.
                 unsafe {
                     std::ptr::copy_nonoverlapping(kept.as_ptr(), host.pointer, kept.len());
                     let rest = host.length - kept.len();

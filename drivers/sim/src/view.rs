@@ -2,9 +2,9 @@
 
 use crate::engine::{CommandId, DeviceId, HostError, Machine, Mode, Progress, RunEnd, Simulation};
 
-/// The machine of a driver: everything about it can be looked at, and it can be moved on. Its commands, statuses and
-/// memory are the driver's: code that uploaded a command there, set a status slot or freed memory could have a command
-/// end, or start, before its turn.
+/// The machine of a driver: everything about it can be looked at, and it can be moved on. Its
+/// commands, statuses and memory are the driver's: code that uploaded a command there, set a status
+/// slot or freed memory could have a command end, or start, before its turn.
 ///
 /// ```compile_fail,E0599
 /// use quipu_driver_sim::{SimDriver, engine::{Command, DeviceId}};
@@ -66,8 +66,8 @@ impl<'a> MachineView<'a> {
     /// The machine itself.
     ///
     /// # Safety
-    /// The caller does nothing there that the driver relies on that nobody else does: it uploads no command, sets and
-    /// releases no status slot, and frees and writes no memory.
+    /// The caller does nothing there that the driver relies on that nobody else does: it uploads no
+    /// command, sets and releases no status slot, and frees and writes no memory.
     #[must_use]
     pub unsafe fn whole(self) -> &'a Machine {
         self.0

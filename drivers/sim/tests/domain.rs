@@ -1,5 +1,5 @@
-//! The use of a domain: devices of one memory space order their commands without the host; images are built at flush;
-//! slots are finite.
+//! The use of a domain: devices of one memory space order their commands without the host; images
+//! are built at flush; slots are finite.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -22,8 +22,8 @@ fn shared(devices: u16) -> Configuration {
     configuration
 }
 
-/// Three devices hand sixteen frames to each other: 48 kernels, with dependencies between devices, and within them
-/// because each device reuses its output buffer.
+/// Three devices hand sixteen frames to each other: 48 kernels, with dependencies between devices,
+/// and within them because each device reuses its output buffer.
 fn pipeline(rig: &Rig, gate: &[Event]) -> (Vec<Event>, Vec<Vec<u64>>) {
     let queues: Vec<_> = (0..3).map(|device| rig.queue(device)).collect();
     let buffers: Vec<_> = (0..4).map(|_| rig.cells(64)).collect();
@@ -32,7 +32,8 @@ fn pipeline(rig: &Rig, gate: &[Event]) -> (Vec<Event>, Vec<Vec<u64>>) {
     let mut expected = Vec::new();
     for frame in 0..16 {
         let input: Vec<u64> = (0..64).map(|cell| cell * 1000 + frame).collect();
-        // Frames are made on the first device, so that no transfer from the host is among the dependencies.
+        // Frames are made on the first device, so that no transfer from the host is among the
+        // dependencies.
         let made = input.clone();
         let accesses = [all(&buffers[0], AccessMode::Overwrite)];
         let request = Request {
@@ -116,7 +117,8 @@ fn one_write_of_the_host_starts_all_that_waits_behind_it() {
 #[test]
 fn a_wait_for_many_commands_of_another_device_needs_no_host() {
     let _alone = support::alone();
-    // More than a command's own list of waits holds, then more than are joined on queues without a domain.
+    // More than a command's own list of waits holds, then more than are joined on queues without a
+    // domain.
     for count in [6, 8, 64] {
         let rig = Rig::manual(shared(2));
         let queues = [rig.queue(0), rig.queue(1)];

@@ -458,14 +458,15 @@ fn waiting_inside_a_task_or_a_callback_is_an_error_and_no_hang() {
     }
 }
 
-/// A simulated machine that gets to its end with all that it has as soon as it is told of one more command, which the
-/// core is then still enqueuing.
+/// A simulated machine that gets to its end with all that it has as soon as it is told of one more
+/// command, which the core is then still enqueuing.
 struct Overtaking {
     machine: Arc<SimDriver>,
     overtakes: AtomicBool,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Overtaking {
     fn name(&self) -> &'static str {
         self.machine.name()

@@ -1,4 +1,5 @@
-//! A subscriber of the log is a user's code: it may enqueue commands, to the very device that is logged.
+//! A subscriber of the log is a user's code: it may enqueue commands, to the very device that is
+//! logged.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_sim::SimDriver;

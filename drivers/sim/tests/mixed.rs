@@ -1,5 +1,5 @@
-//! Random graphs over the host's cores and simulated devices with shared and separate memory give the result of running
-//! them one after another.
+//! Random graphs over the host's cores and simulated devices with shared and separate memory give
+//! the result of running them one after another.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

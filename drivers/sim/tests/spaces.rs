@@ -639,8 +639,8 @@ fn a_migration_that_fails_leaves_no_copy_behind() {
     assert_eq!(read(&queues[1], &buffer).unwrap(), [5; 4]);
 }
 
-/// The time for which the copy engines of both devices were busy with bringing a buffer, of which so many bytes are in
-/// use, from one memory to the other.
+/// The time for which the copy engines of both devices were busy with bringing a buffer, of which
+/// so many bytes are in use, from one memory to the other.
 fn time_to_move(in_use: Option<u64>) -> u64 {
     let mut configuration = separate(2, 1 << 20);
     for device in &mut configuration.devices {
@@ -655,7 +655,8 @@ fn time_to_move(in_use: Option<u64>) -> u64 {
     if in_use.is_some() {
         data.set_content_size(Some(size.clone())).unwrap();
     }
-    // Both are made by the first device: the host does not know the size when it enqueues the next commands.
+    // Both are made by the first device: the host does not know the size when it enqueues the next
+    // commands.
     map(&queues[0], &rig.cells(1000), &data, 5);
     let number = in_use.unwrap_or(0);
     on_all(&queues[0], "size", &size, &[], move |arguments| {
@@ -670,7 +671,8 @@ fn time_to_move(in_use: Option<u64>) -> u64 {
 #[test]
 fn only_what_is_in_use_is_moved_and_paid_for() {
     let _alone = support::alone();
-    // A byte takes a nanosecond, out and in; the second leg reads the size on the host, so that is brought there.
+    // A byte takes a nanosecond, out and in; the second leg reads the size on the host, so that is
+    // brought there.
     assert_eq!(time_to_move(None), 16_000);
     assert_eq!(time_to_move(Some(8000)), 16_000 + 8);
     assert_eq!(time_to_move(Some(100)), 200 + 8);

@@ -1,5 +1,5 @@
-//! The trace of a program on two devices with memories of their own shows the migrations from one to the other, and the
-//! waits of each command.
+//! The trace of a program on two devices with memories of their own shows the migrations from one
+//! to the other, and the waits of each command.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

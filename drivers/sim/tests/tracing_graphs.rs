@@ -1,5 +1,5 @@
-//! The trace of a recorded graph over two devices with memories of their own shows its commands in each launch, the
-//! migrations between them, and the waits of each.
+//! The trace of a recorded graph over two devices with memories of their own shows its commands in
+//! each launch, the migrations between them, and the waits of each.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -60,7 +60,8 @@ fn a_trace_shows_the_commands_of_each_launch() {
     let [firsts, seconds, launches] = ["first", "second", "round"].map(named);
     let [out, back] = ["migrate to the host", "migrate to the device"].map(named);
     assert_eq!([firsts.len(), seconds.len(), launches.len()], [2, 2, 2]);
-    // Each time to the first device before the graph, from there to the second within it, and back to be read.
+    // Each time to the first device before the graph, from there to the second within it, and back
+    // to be read.
     assert_eq!([out.len(), back.len()], [5, 5]);
     for (number, launch) in launches.iter().enumerate() {
         assert_eq!(launch["args"]["kind"], "graph");

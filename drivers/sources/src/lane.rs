@@ -1,8 +1,8 @@
 //! A device's threads, and their work on commands.
 //!
-//! Commands are run in the order in which they became ready, by a free thread of the device. One that has to wait for its
-//! time, as for a frame that is not due, is put aside for as long. A host task may wait for a command of the same device,
-//! so each has a thread of its own.
+//! Commands are run in the order in which they became ready, by a free thread of the device. One
+//! that has to wait for its time, as for a frame that is not due, is put aside for as long. A host
+//! task may wait for a command of the same device, so each has a thread of its own.
 
 use crate::NAME;
 use crate::passed::Arguments;
@@ -45,7 +45,8 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     fn run(&self, kernel: &str, arguments: &mut Arguments<'_>) -> std::result::Result<(), String>;
 }
 
-/// For how long a thread that waits for the time of a command sleeps at most before it looks whether that was cancelled.
+/// For how long a thread that waits for the time of a command sleeps at most before it looks
+/// whether that was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -153,8 +154,8 @@ impl Shared {
                 continue;
             }
             let next = state.aside.iter().map(|(at, _)| *at).min();
-            // Slots that it has freed are others' to use while it sleeps; not with the lock, which a thread that is woken
-            // by that may want.
+            // Slots that it has freed are others' to use while it sleeps; not with the lock, which
+            // a thread that is woken by that may want.
             drop(state);
             slab::flush();
             state = self.state();

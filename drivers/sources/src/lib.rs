@@ -1,4 +1,5 @@
-//! Quipu's driver for sources of data and decoders: devices that only run the kernels that they have built in.
+//! Quipu's driver for sources of data and decoders: devices that only run the kernels that they
+//! have built in.
 //!
 //! | module | content |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | `lane` | a device's threads, and their work on commands |
 //! | `passed` | the parameters of a kernel, checked |
 //!
-//! A device of these works in the host's memory, so on one node a frame goes from its source to the decoder, and to the
-//! processor, without being moved. Kernels are launched by name:
+//! A device of these works in the host's memory, so on one node a frame goes from its source to the
+//! decoder, and to the processor, without being moved. Kernels are launched by name:
 //!
 //! | device | kernel |
 //! |---|---|
@@ -20,8 +21,8 @@
 //! | | `decode_png(in u8 data, in u64 size, out u8 pixels, out u64 pixels_size, out u32 shape)` |
 //! | | `decode_lz4(in u8 data, in u64 size, out u8 bytes, out u64 bytes_size)` |
 //!
-//! A kernel writes for a size the number of bytes that it has written. As the content size of the other buffer, that has
-//! transfers move these and no more.
+//! A kernel writes for a size the number of bytes that it has written. As the content size of the
+//! other buffer, that has transfers move these and no more.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -71,8 +72,8 @@ impl Options {
     /// Starts the driver.
     ///
     /// # Errors
-    /// If there would be no devices, or two of the same name; if a source's file cannot be read or makes no sense; if the
-    /// system gives no threads.
+    /// If there would be no devices, or two of the same name; if a source's file cannot be read or
+    /// makes no sense; if the system gives no threads.
     pub fn start(self) -> Result<Arc<SourcesDriver>> {
         quipu_scheduler::process::enter()?;
         let failed = |problem: String| ErrorKind::InvalidArgument {
@@ -123,7 +124,8 @@ pub struct SourcesDriver {
 /// The driver's name.
 const NAME: &str = "sources";
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for SourcesDriver {
     fn name(&self) -> &'static str {
         NAME

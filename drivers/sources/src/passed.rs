@@ -56,8 +56,9 @@ impl<'a> Arguments<'a> {
                     let memory = memories.next();
                     let (RawArgument { pointer, length }, mode) =
                         memory.ok_or_else(|| refused(kernel, "less memory than it takes"))?;
-                    // SAFETY: the host's copy of an argument of a command that is ready and not over; the hazards keep other
-                    // commands away from it, and of two that overlap none is written, as just checked.
+                    // SAFETY: the host's copy of an argument of a command that is ready and not
+                    // over; the hazards keep other commands away from it, and of two that overlap
+                    // none is written, as just checked.
                     unsafe {
                         if mode.writes() {
                             One::Written(std::slice::from_raw_parts_mut(pointer, length), mode)
@@ -106,7 +107,8 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Two parameters at once: memory that is read, as [`content`](Self::content), and memory that is written.
+    /// Two parameters at once: memory that is read, as [`content`](Self::content), and memory that
+    /// is written.
     pub(crate) fn content_and_room(
         &mut self,
         from: usize,
@@ -130,15 +132,16 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Notes that so many bytes have been written to this parameter's memory: zeros come behind them where every byte has
-    /// to be written.
+    /// Notes that so many bytes have been written to this parameter's memory: zeros come behind
+    /// them where every byte has to be written.
     pub(crate) fn wrote(&mut self, at: usize, bytes: usize) {
         if let Some(One::Written(room, AccessMode::Overwrite)) = self.0.get_mut(at) {
             room[bytes..].fill(0);
         }
     }
 
-    /// Writes numbers to this parameter's memory, as many as there is room for, but for the first, which there has to be.
+    /// Writes numbers to this parameter's memory, as many as there is room for, but for the first,
+    /// which there has to be.
     pub(crate) fn write_numbers<const N: usize>(
         &mut self,
         at: usize,
@@ -173,8 +176,8 @@ fn refused(kernel: &BuiltInKernel, problem: &str) -> quipu_scheduler::Error {
 fn value(bytes: &[MaybeUninit<u8>]) -> u64 {
     let mut number = [0; 8];
     for (to, from) in number.iter_mut().zip(bytes) {
-        // SAFETY: the types of values in signatures are numbers, which have no gaps; the front end has passed one, and a node
-        // makes them of bytes that it has received.
+        // SAFETY: the types of values in signatures are numbers, which have no gaps; the front end
+        // has passed one, and a node makes them of bytes that it has received.
         *to = unsafe { from.assume_init() };
     }
     u64::from_le_bytes(number)

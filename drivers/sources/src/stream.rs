@@ -51,7 +51,8 @@ impl Pace {
         let Some(rate) = self.rate else {
             return end(position);
         };
-        // Frame n is there from n periods on. A position that is further ahead than the next frame means the next.
+        // Frame n is there from n periods on. A position that is further ahead than the next frame
+        // means the next.
         let live = (since.as_secs_f64() * rate) as u64;
         if let Some(count) = self.count
             && position.min(live) >= count
@@ -98,9 +99,10 @@ impl Stream {
         })
     }
 
-    /// The facts of the stream: bytes of the longest frame; the number of frames, zero if they begin anew; frames in a
-    /// thousand seconds, zero if each is there when it is asked for; 1 for JPEG, 2 for pixels, 0 otherwise; and of pixels
-    /// their width, height, and 1 gray, 3 RGB, 4 RGBA, 2 YUV 4:2:0.
+    /// The facts of the stream: bytes of the longest frame; the number of frames, zero if they
+    /// begin anew; frames in a thousand seconds, zero if each is there when it is asked for; 1 for
+    /// JPEG, 2 for pixels, 0 otherwise; and of pixels their width, height, and 1 gray, 3 RGB, 4
+    /// RGBA, 2 YUV 4:2:0.
     fn info(&self) -> [u64; 7] {
         let (format, width, height, pixels) = match self.format {
             Format::Jpeg => (1, 0, 0, 0),

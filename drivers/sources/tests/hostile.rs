@@ -1,4 +1,5 @@
-//! Launches that no front end of ours would make, as a node's client may: each is refused or run, and nothing else happens.
+//! Launches that no front end of ours would make, as a node's client may: each is refused or run,
+//! and nothing else happens.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_sources::{Options, Source};

@@ -87,7 +87,8 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
 fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
-    // A node's NVIDIA GPUs have such programs by NVIDIA's OpenCL: CUDA's driver would have the session start the compiler.
+    // A node's NVIDIA GPUs have such programs by NVIDIA's OpenCL: CUDA's driver would have the
+    // session start the compiler.
     let has_compiler = driver.takes_code(TypeId::of::<KernelText>()) && driver.name() != "cuda";
     if has_compiler || runs_texts(device) {
         takes |= Takes::OPENCL_C;
@@ -111,8 +112,8 @@ fn takes(device: &Device, kernels: &str) -> Takes {
     Takes(takes)
 }
 
-/// What a device's compiler has of OpenCL C: this machine's compiler for native code has all of it, and `half` arithmetic if the
-/// processor has.
+/// What a device's compiler has of OpenCL C: this machine's compiler for native code has all of it,
+/// and `half` arithmetic if the processor has.
 fn text_features(device: &Device) -> u16 {
     let features = device.text_features();
     let bits = [

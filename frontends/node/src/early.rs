@@ -1,13 +1,18 @@
-//! Connections of sessions that are coming: each has come together with the hello that asks for its session.
+//! Connections of sessions that are coming: each has come together with the hello that asks for its
+//! session.
 //!
-//! 1. A connection names a session before TLS, as [early](quipu_link::Route::encode_early). If the session is there, it is handed to it.
-//! 2. Else it waits, and costs the node nothing but its socket. A bounded number waits, and if too many do, the oldest of the network that
-//!    most of them come from is given up, as of [strangers](crate::strangers).
-//! 3. As soon as a client has proved its key and its session is there, the connections that name it are handed to it. Who named it in them
-//!    proves the same key to the session itself.
-//! 4. A connection whose session has not come within the time that a client may take to say hello is closed.
+//! 1. A connection names a session before TLS, as [early](quipu_link::Route::encode_early). If the
+//!    session is there, it is handed to it.
+//! 2. Else it waits, and costs the node nothing but its socket. A bounded number waits, and if too
+//!    many do, the oldest of the network that most of them come from is given up, as of
+//!    [strangers](crate::strangers).
+//! 3. As soon as a client has proved its key and its session is there, the connections that name it
+//!    are handed to it. Who named it in them proves the same key to the session itself.
+//! 4. A connection whose session has not come within the time that a client may take to say hello
+//!    is closed.
 //!
-//! The id of such a session is exported from the TLS of the connection that asks for it: nobody else can name it.
+//! The id of such a session is exported from the TLS of the connection that asks for it: nobody
+//! else can name it.
 
 use crate::locked;
 use crate::node::{Home, Shared};
@@ -111,7 +116,8 @@ impl Shared {
         match self.home() {
             // One that is over meanwhile has no use for it.
             Home::Processes(processes) => drop(processes.hand_over(route, one.stream)),
-            // The connection that has asked for the session is its command stream. This one takes a place, as others do.
+            // The connection that has asked for the session is its command stream. This one takes a
+            // place, as others do.
             _ if is_bulk => self.come(one),
             _ => {}
         }

@@ -17,7 +17,8 @@ impl Told {
     /// An error's.
     pub(crate) fn of(error: &Error) -> Self {
         let mut numbers = [0; 3];
-        // Which of its buffers a node's device had the only copy of, clients know by names of their own.
+        // Which of its buffers a node's device had the only copy of, clients know by names of their
+        // own.
         let error = match error.kind() {
             ErrorKind::ContentLost { cause, .. } => cause,
             _ => error,

@@ -19,9 +19,10 @@
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
 //!
-//! A session is a context over the node's devices, and a client's commands are commands of that context's queues: what the
-//! core promises of order, hazards and failures holds for them, and where on the node a buffer's bytes are is the core's
-//! affair. What is said, and what is checked, is specified in `docs/wire.md`.
+//! A session is a context over the node's devices, and a client's commands are commands of that
+//! context's queues: what the core promises of order, hazards and failures holds for them, and
+//! where on the node a buffer's bytes are is the core's affair. What is said, and what is checked,
+//! is specified in `docs/wire.md`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -55,6 +56,6 @@ pub use process::{
 
 use quipu_scheduler::sync::lock as locked;
 
-/// The log target for operators: enrolments, refusals, begins and ends of sessions, and limits, in a line each. `quipu serve`
-/// shows it at `info`, and no other target.
+/// The log target for operators: enrolments, refusals, begins and ends of sessions, and limits, in
+/// a line each. `quipu serve` shows it at `info`, and no other target.
 pub const OPERATOR: &str = "quipu_node::operator";

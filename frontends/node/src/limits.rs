@@ -14,7 +14,8 @@ pub struct Limits {
     pub sessions: usize,
     /// Sessions of one client at once.
     pub client_sessions: usize,
-    /// Connections that have not said hello yet; of more, those from the address that most come from are given up.
+    /// Connections that have not said hello yet; of more, those from the address that most come
+    /// from are given up.
     pub strangers: usize,
     /// Connections that only ask how the node is.
     pub questions: usize,
@@ -34,20 +35,23 @@ pub struct Limits {
     pub program_bytes: u32,
     /// Bytes of a buffer.
     pub buffer_bytes: u64,
-    /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have processes, also of the buffers
-    /// of all sessions of a client together.
+    /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have
+    /// processes, also of the buffers of all sessions of a client together.
     pub session_bytes: u64,
-    /// How many hundredths of the memory that a device has of its own a session may have, if sessions have processes.
+    /// How many hundredths of the memory that a device has of its own a session may have, if
+    /// sessions have processes.
     pub device_percent: u32,
-    /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
+    /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its
+    /// connection.
     pub patience: Duration,
-    /// For how long a kernel may run: a native one on one core without a pause, another on its device. Zero: for ever, or until its
-    /// client goes.
+    /// For how long a kernel may run: a native one on one core without a pause, another on its
+    /// device. Zero: for ever, or until its client goes.
     pub run_time: Duration,
-    /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client goes.
+    /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client
+    /// goes.
     pub compile_time: Duration,
-    /// Bytes that a session's process may have, beside half a gigabyte of its own, and those of all sessions of a client together;
-    /// if sessions have processes.
+    /// Bytes that a session's process may have, beside half a gigabyte of its own, and those of all
+    /// sessions of a client together; if sessions have processes.
     pub process_bytes: u64,
     /// Files and connections that a session's process may have open at once.
     pub files: u64,
@@ -56,9 +60,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 256 sessions, 64 of them one client's, of 65,536 commands, [`MOST_BUFFERS`] buffers and 4096 programs each, kept for a minute
-    /// after a loss; a minute for each program to be compiled, and ten for a kernel to run. A client's processes have half of the
-    /// machine's memory, and a session nine tenths of that of each device.
+    /// 256 sessions, 64 of them one client's, of 65,536 commands, [`MOST_BUFFERS`] buffers and 4096
+    /// programs each, kept for a minute after a loss; a minute for each program to be compiled, and
+    /// ten for a kernel to run. A client's processes have half of the machine's memory, and a
+    /// session nine tenths of that of each device.
     fn default() -> Self {
         Self {
             sessions: 256,
@@ -99,13 +104,15 @@ fn half_the_memory() -> u64 {
     }
 }
 
-/// By how much the node gives a session up before its client does, beside what it takes to notice a loss.
+/// By how much the node gives a session up before its client does, beside what it takes to notice a
+/// loss.
 const EARLIER: Duration = Duration::from_secs(1);
 
 impl Limits {
-    /// For how long a session is kept after the node has noticed the loss of its connection, if its client waits for so
-    /// long after it has noticed: less by the longest that a loss goes unnoticed here, so that nothing is written any more
-    /// when the client's patience ends. Zero where the system does not notice.
+    /// For how long a session is kept after the node has noticed the loss of its connection, if its
+    /// client waits for so long after it has noticed: less by the longest that a loss goes
+    /// unnoticed here, so that nothing is written any more when the client's patience ends. Zero
+    /// where the system does not notice.
     #[must_use]
     pub fn patience_with(&self, client: Duration) -> Duration {
         let Some(noticed) = NOTICED_WITHIN else {
@@ -222,7 +229,8 @@ impl Limits {
         }
     }
 
-    /// Whether there is room for one more session of a client's, where there are so many, and so many of them its own; why not.
+    /// Whether there is room for one more session of a client's, where there are so many, and so
+    /// many of them its own; why not.
     pub(crate) fn room_for(&self, all: usize, own: usize) -> Result<(), String> {
         if all >= self.sessions {
             return Err("the node has as many sessions as it takes; try again later".to_owned());

@@ -1,5 +1,5 @@
-//! The listening thread (Linux): it takes connections and looks for the first words of all of them. A connection without first
-//! words costs no place.
+//! The listening thread (Linux): it takes connections and looks for the first words of all of them.
+//! A connection without first words costs no place.
 //!
 //! | first words | what becomes of the connection |
 //! |---|---|
@@ -9,7 +9,8 @@
 //! | others | it is closed |
 //! | none | it is closed after a while, or if too many come of its network |
 //!
-//! A client speaks as soon as it is connected, so its words come right behind its connection, however far away it is.
+//! A client speaks as soon as it is connected, so its words come right behind its connection,
+//! however far away it is.
 
 use crate::node::Shared;
 use crate::strangers::{Crowd, One};
@@ -96,7 +97,8 @@ impl Shared {
     /// A connection has said its first words, or has ended.
     fn hear(self: &Arc<Self>, one: One<TcpStream>) {
         match words::first(&one.stream) {
-            // That needs no thread, which the system may not give. A session that has ended meanwhile is asked for again.
+            // That needs no thread, which the system may not give. A session that has ended
+            // meanwhile is asked for again.
             Some(words::First::Route(route)) if self.has_session(route) => {
                 drop(self.route(one.stream));
             }
@@ -130,7 +132,8 @@ impl Shared {
         };
         let mut named = [0; quipu_link::Route::LENGTH];
         io::Read::read_exact(&mut stream, &mut named).ok()?;
-        // Who asks for a session that is no more is answered by the node itself, and sees that by the key.
+        // Who asks for a session that is no more is answered by the node itself, and sees that by
+        // the key.
         processes.hand_over(route, stream).err()
     }
 }
@@ -158,9 +161,10 @@ mod words {
         Early(Route, bool),
     }
 
-    /// Has the system keep as many connections as it can for who takes them, for the standard library asks for few, and one for which
-    /// there is no room is tried again a second later. And has it take no connection of this listener's for one that has spoken as
-    /// long as it has said less than the name of a session is.
+    /// Has the system keep as many connections as it can for who takes them, for the standard
+    /// library asks for few, and one for which there is no room is tried again a second later. And
+    /// has it take no connection of this listener's for one that has spoken as long as it has said
+    /// less than the name of a session is.
     pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         least(listener, Route::LENGTH)?;
@@ -190,8 +194,8 @@ mod words {
         }
     }
 
-    /// Waits, for so long at most, until somebody comes to a listener, or one of these that came to it has spoken or ended. Of each, in
-    /// this order, whether that is so.
+    /// Waits, for so long at most, until somebody comes to a listener, or one of these that came to
+    /// it has spoken or ended. Of each, in this order, whether that is so.
     pub(super) fn wait<'a>(
         listener: &TcpListener,
         streams: impl Iterator<Item = &'a TcpStream>,
@@ -209,17 +213,18 @@ mod words {
         let most = most.map_or(-1, |most| {
             libc::c_int::try_from(most.as_millis() + 1).unwrap_or(libc::c_int::MAX)
         });
-        // SAFETY: as many places, which are there until the call returns. If it fails, nothing has happened.
+        // SAFETY: as many places, which are there until the call returns. If it fails, nothing has
+        // happened.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, most) };
         polled.iter().map(|polled| polled.revents != 0).collect()
     }
 
-    /// The first words of a connection that has spoken; none if they are no client's. From then on, the system says of each byte that
-    /// it is there.
+    /// The first words of a connection that has spoken; none if they are no client's. From then on,
+    /// the system says of each byte that it is there.
     pub(super) fn first(stream: &TcpStream) -> Option<First> {
         let mut bytes = [0; Route::LENGTH];
-        // The system says of fewer bytes as well that they are there, if it is short of memory for more: this must not wait for the
-        // others, and the connection is given up.
+        // The system says of fewer bytes as well that they are there, if it is short of memory for
+        // more: this must not wait for the others, and the connection is given up.
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         // SAFETY: the bytes are there until the call returns, as many as it says.
         let peeked = unsafe {

@@ -1,8 +1,10 @@
 //! The load of the node's devices and the traffic of its links, as clients ask for them.
 //!
-//! 1. Each session counts its commands by queue ([`counters`](crate::session)). Sums are made when somebody asks.
+//! 1. Each session counts its commands by queue ([`counters`](crate::session)). Sums are made when
+//!    somebody asks.
 //! 2. Sessions in processes of their own are asked by the node, and waited for, but not for long.
-//! 3. Whether something runs on a device is looked at now and then, for as long as somebody asks. It costs nothing else.
+//! 3. Whether something runs on a device is looked at now and then, for as long as somebody asks.
+//!    It costs nothing else.
 
 use crate::locked;
 use crate::node::{Home, Shared};
@@ -82,7 +84,8 @@ impl Busy {
     }
 }
 
-/// What goes over links, as one client is told: those of its own sessions, and how many there are beside these.
+/// What goes over links, as one client is told: those of its own sessions, and how many there are
+/// beside these.
 pub(crate) fn links(sessions: &[SessionCount], client: Fingerprint) -> (Vec<LinkEntry>, u32) {
     let own = sessions.iter().filter(|session| session.client == client);
     let (mut entries, mut more) = (Vec::new(), 0_u32);

@@ -10,14 +10,16 @@ use std::sync::Arc;
 /// What a native kernel is called: the hash of its code and of the layout of what is passed to it.
 pub type Name = [u8; 32];
 
-/// A launch of a kernel by a client. It was checked against the protocol, and not against the kernel.
+/// A launch of a kernel by a client. It was checked against the protocol, and not against the
+/// kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// Where it is to run.
     pub device: &'a Device,
     /// All that is passed.
     pub passed: &'a Passed,
-    /// The same, parameter by parameter, with what the command does to the node's memory. It is within its buffers.
+    /// The same, parameter by parameter, with what the command does to the node's memory. It is
+    /// within its buffers.
     pub parameters: &'a [Parameter<'a>],
 }
 
@@ -36,18 +38,21 @@ pub enum Parameter<'a> {
         range: Range<u64>,
         /// Bytes of an element.
         element: u64,
-        /// Elements, and how many neighbours are apart, along each dimension; in one without gaps, none.
+        /// Elements, and how many neighbours are apart, along each dimension; in one without gaps,
+        /// none.
         shape: Option<&'a (Extents, Extents)>,
     },
 }
 
-/// Makes a launch's kernel. The maker checks the arguments against the kernel's parameters. It checks the access modes, that
-/// written parameters overlap no other, and that the device can run the division of work.
+/// Makes a launch's kernel. The maker checks the arguments against the kernel's parameters. It
+/// checks the access modes, that written parameters overlap no other, and that the device can run
+/// the division of work.
 ///
-/// A kernel that says that it [serves many launches](NativeKernel::serves_many_launches) may be kept for those that pass the same later.
+/// A kernel that says that it [serves many launches](NativeKernel::serves_many_launches) may be
+/// kept for those that pass the same later.
 ///
-/// On a device that does not run native code, the kernel is what its [`portable`](NativeKernel::portable) says, if the
-/// device takes that.
+/// On a device that does not run native code, the kernel is what its
+/// [`portable`](NativeKernel::portable) says, if the device takes that.
 pub type Maker = Arc<dyn Fn(&Launch<'_>) -> Result<Box<dyn NativeKernel>> + Send + Sync>;
 
 /// The kernels that a node has itself.

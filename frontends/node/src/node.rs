@@ -40,26 +40,28 @@ pub struct Options {
     pub natives: Arc<dyn Natives>,
     /// How much of what a session may have.
     pub limits: Limits,
-    /// For how long receivers of commands look again and again before they sleep. Zero is right where cores are few.
+    /// For how long receivers of commands look again and again before they sleep. Zero is right
+    /// where cores are few.
     pub spin: Duration,
     /// What of the bytes that go to clients is compressed.
     pub compression: Compression,
-    /// After how long without a byte a connection of a session's is lost, if the client pings where it has nothing to say. Not less
-    /// than a second; zero for never.
+    /// After how long without a byte a connection of a session's is lost, if the client pings where
+    /// it has nothing to say. Not less than a second; zero for never.
     pub idle: Duration,
     /// What patience and limits of time are measured by.
     pub timer: Arc<dyn Timer>,
     /// What nodes have to do with each other.
     pub peers: Peering,
-    /// Features of the protocol that it does without, as an older node would, to see how clients fare with one: none, else. Sessions in
-    /// processes of their own have all.
+    /// Features of the protocol that it does without, as an older node would, to see how clients
+    /// fare with one: none, else. Sessions in processes of their own have all.
     #[doc(hidden)]
     pub lacks: u64,
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
     pub processes: Option<crate::process::Spawn>,
-    /// Sessions are served in their processes also where a [serious weakness](crate::process::Weakness::is_serious) of the sandbox
-    /// lets a client's code read this node's key.
+    /// Sessions are served in their processes also where a [serious
+    /// weakness](crate::process::Weakness::is_serious) of the sandbox lets a client's code read
+    /// this node's key.
     #[cfg(target_os = "linux")]
     pub accepts_weak_sandbox: bool,
 }
@@ -145,7 +147,8 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
-/// The refusals of the last minute. Strangers decide how many there are, so the operator is told only some of them.
+/// The refusals of the last minute. Strangers decide how many there are, so the operator is told
+/// only some of them.
 #[derive(Default)]
 struct Refusals {
     since: Duration,
@@ -221,8 +224,9 @@ impl Node {
     /// Serves whoever comes to a listener, and is let in by a gate.
     ///
     /// # Errors
-    /// If the system gives no thread, or the listener has no address; if sessions are to have processes, and the kernel has too little
-    /// of a sandbox, unless that is [accepted](Options::accepts_weak_sandbox).
+    /// If the system gives no thread, or the listener has no address; if sessions are to have
+    /// processes, and the kernel has too little of a sandbox, unless that is
+    /// [accepted](Options::accepts_weak_sandbox).
     pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let networks = options.peers.networks.seen_from(address);
@@ -288,7 +292,8 @@ impl Node {
         move || LinkTotals::of(&shared.seen())
     }
 
-    /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last said.
+    /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last
+    /// said.
     #[must_use]
     pub fn session_bytes(&self) -> u64 {
         self.shared.totals().buffer_bytes
@@ -303,8 +308,8 @@ impl Node {
         }
     }
 
-    /// What ends all sessions, and tells their clients so, for who ends the process without dropping the node. Nobody is let in any
-    /// more.
+    /// What ends all sessions, and tells their clients so, for who ends the process without
+    /// dropping the node. Nobody is let in any more.
     pub fn stop(&self) -> impl FnOnce() + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.stop()
@@ -401,8 +406,9 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Counts bytes that are kept until their write's turn; false, and they do not count, if there are too many: they and all
-    /// buffers have the memory that sessions may have, and the former always some.
+    /// Counts bytes that are kept until their write's turn; false, and they do not count, if there
+    /// are too many: they and all buffers have the memory that sessions may have, and the former
+    /// always some.
     pub(crate) fn park(&self, bytes: u64) -> bool {
         let most = self.options.limits.process_bytes;
         let room = most.saturating_sub(self.bytes.load(Ordering::Acquire));
@@ -460,7 +466,8 @@ impl Shared {
         }
     }
 
-    /// Ends the sessions of clients whose enrolment was taken back, and those that began with more rights than their clients have now.
+    /// Ends the sessions of clients whose enrolment was taken back, and those that began with more
+    /// rights than their clients have now.
     pub(crate) fn hold_to_rights(&self) {
         let mut known = HashMap::new();
         let mut ends = |client, had: &Rights| {
@@ -827,8 +834,8 @@ impl Shared {
         }
     }
 
-    /// If this process is for a session that has not begun: waits until it has, for as long as its client may take to say hello. The
-    /// connections of both streams come at the same time.
+    /// If this process is for a session that has not begun: waits until it has, for as long as its
+    /// client may take to say hello. The connections of both streams come at the same time.
     fn await_own(&self) {
         #[cfg(target_os = "linux")]
         if matches!(self.home, Home::Session(..)) {

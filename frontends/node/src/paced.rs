@@ -1,9 +1,11 @@
 //! An answer that is made anew now and then, for all who have asked meanwhile.
 //!
-//! 1. Whoever asks gets an answer whose making began after that. So nobody is told of what was before.
-//! 2. One of those who ask makes it: [`PAUSE`] after the last was begun at the earliest, and [`SHARE`] times as long after its end as it
-//!    took. So it costs a fifth of the time at most, however many ask, and however often. An answer counts as [`MOST_COUNTED`] at
-//!    most, so that nobody waits long because the process stood still.
+//! 1. Whoever asks gets an answer whose making began after that. So nobody is told of what was
+//!    before.
+//! 2. One of those who ask makes it: [`PAUSE`] after the last was begun at the earliest, and
+//!    [`SHARE`] times as long after its end as it took. So it costs a fifth of the time at most,
+//!    however many ask, and however often. An answer counts as [`MOST_COUNTED`] at most, so that
+//!    nobody waits long because the process stood still.
 //! 3. The others wait for it.
 
 use crate::locked;
@@ -142,7 +144,8 @@ mod tests {
         assert!(made <= pauses + 1 && made > 100, "{made} in {pauses}");
     }
 
-    /// Has an answer take so long, and asks for the next. Gives the time until that is made, in steps of the most that counts.
+    /// Has an answer take so long, and asks for the next. Gives the time until that is made, in
+    /// steps of the most that counts.
     fn steps_after(took: Duration) -> u32 {
         let timer = Arc::new(ManualTimer::default());
         let paced = Paced::by(timer.clone());

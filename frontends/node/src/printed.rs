@@ -1,11 +1,12 @@
 //! The output of a session's kernels, on its way to the client.
 //!
-//! 1. The standard output of a session's process is a pipe. A [watch](Printed::take) empties it as bytes come, so a kernel
-//!    that prints never waits for the client.
-//! 2. The pipe is also emptied before ends are sent, once the session has a program that may print. So what a command has
-//!    printed comes before its end.
-//! 3. Bytes that the client has not acknowledged are kept by the stream, as all that it sends. They are bounded, as are those
-//!    that were not sent yet. The rest is lost, and the client is told how much that is.
+//! 1. The standard output of a session's process is a pipe. A [watch](Printed::take) empties it as
+//!    bytes come, so a kernel that prints never waits for the client.
+//! 2. The pipe is also emptied before ends are sent, once the session has a program that may print.
+//!    So what a command has printed comes before its end.
+//! 3. Bytes that the client has not acknowledged are kept by the stream, as all that it sends. They
+//!    are bounded, as are those that were not sent yet. The rest is lost, and the client is told
+//!    how much that is.
 
 use crate::locked;
 use crate::node::Shared;
@@ -23,7 +24,8 @@ const MOST_KEPT: usize = 1 << 20;
 const MOST_SENT: usize = 1 << 22;
 /// Bytes of memory beside those, for messages that say what is lost.
 const MOST_LOSSES: usize = 1 << 16;
-/// Bytes of memory that a message takes beside what was printed: its frame's, and those by which it is known.
+/// Bytes of memory that a message takes beside what was printed: its frame's, and those by which it
+/// is known.
 const OVERHEAD: usize = 64;
 /// Reads of the pipe in one go: more than it holds.
 const READS: usize = 16;
@@ -92,8 +94,9 @@ impl Printed {
         goes_on
     }
 
-    /// Sends all that was printed until now. `acknowledged` is the number of the last message that the client has; `push` gives the number of the message, or none if it cannot be sent. True if
-    /// there was something.
+    /// Sends all that was printed until now. `acknowledged` is the number of the last message that
+    /// the client has; `push` gives the number of the message, or none if it cannot be sent. True
+    /// if there was something.
     pub(crate) fn send(
         &self,
         acknowledged: impl FnOnce() -> u64,

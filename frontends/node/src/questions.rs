@@ -101,7 +101,8 @@ impl Shared {
                 }))?;
                 continue;
             }
-            // Whoever asks all the time, and on many connections, keeps nobody busy for it: neither this process nor the sessions'.
+            // Whoever asks all the time, and on many connections, keeps nobody busy for it: neither
+            // this process nor the sessions'.
             let looked = match told.loads.is_some() || told.links {
                 // The status last, whose time is that of both.
                 true => self.looks.get(|| (self.seen(), self.status())),
@@ -162,7 +163,8 @@ fn message<'a>(number: usize, device: &Device, load: &'a DeviceLoad) -> Load<'a>
     }
 }
 
-/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not say.
+/// Threads that wanted a core in the last minute, in thousandths; zero where the system does not
+/// say.
 fn load_thousandths() -> u32 {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());

@@ -1,21 +1,26 @@
-//! Connections that have not said hello yet. A bounded number of them have a place, which is a thread. The others wait.
+//! Connections that have not said hello yet. A bounded number of them have a place, which is a
+//! thread. The others wait.
 //!
-//! 1. Whoever takes a connection looks for its [first words](crate::listening), for which it needs no place, and has it wait then
-//!    ([`Shared::come`]). If more wait than may, the oldest of the network that most of them come from is given up. So taking one is
-//!    brief, whatever it turns out to be.
-//! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has fewest, the oldest first. The
-//!    networks of one site count together before each counts for itself.
-//! 3. If no place is free, the oldest connection of the network that has most places is given up for one of a network with fewer.
-//!    Among equals, it is given up once it has had its place for [`TENURE`], in which a client that is far away says hello.
-//! 4. A place is taken for that long, also if its connection ends before without having been a client's. So a network has only so many
-//!    handshakes in a second, however brief each is.
+//! 1. Whoever takes a connection looks for its [first words](crate::listening), for which it needs
+//!    no place, and has it wait then ([`Shared::come`]). If more wait than may, the oldest of the
+//!    network that most of them come from is given up. So taking one is brief, whatever it turns
+//!    out to be.
+//! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has
+//!    fewest, the oldest first. The networks of one site count together before each counts for
+//!    itself.
+//! 3. If no place is free, the oldest connection of the network that has most places is given up
+//!    for one of a network with fewer. Among equals, it is given up once it has had its place for
+//!    [`TENURE`], in which a client that is far away says hello.
+//! 4. A place is taken for that long, also if its connection ends before without having been a
+//!    client's. So a network has only so many handshakes in a second, however brief each is.
 //! 5. Networks that a client has come from count before all others.
-//! 6. A connection that names a session which is there waits for nothing, and one that names a session which
-//!    [is coming](crate::early) for that session alone.
+//! 6. A connection that names a session which is there waits for nothing, and one that names a
+//!    session which [is coming](crate::early) for that session alone.
 //!
-//! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single machine often has. A *site* is an address
-//! of IPv4, or the first 48 bits of one of IPv6: that many a single user often has. An address is the other side's own, because it has
-//! completed TCP's handshake. Who connects very often so gets in the way of its own site alone.
+//! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single
+//! machine often has. A *site* is an address of IPv4, or the first 48 bits of one of IPv6: that
+//! many a single user often has. An address is the other side's own, because it has completed TCP's
+//! handshake. Who connects very often so gets in the way of its own site alone.
 
 use crate::locked;
 use crate::node::Shared;
@@ -93,7 +98,8 @@ impl<S> One<S> {
     }
 }
 
-/// How little a network is preferred: whether it is unknown, and how many connections its site has, and it.
+/// How little a network is preferred: whether it is unknown, and how many connections its site has,
+/// and it.
 type Rank = (bool, usize, usize);
 
 /// The networks that clients have come from last, and how many had come before each.
@@ -156,7 +162,8 @@ impl<S> Crowd<S> {
         self.all.push_back(one);
     }
 
-    /// As [`Self::push`], where there may be so many. The one that is given up for it, if there is one.
+    /// As [`Self::push`], where there may be so many. The one that is given up for it, if there is
+    /// one.
     fn push_within(&mut self, one: One<S>, most: usize, known: &Known) -> Option<One<S>> {
         self.push(one);
         if self.all.len() <= most {
@@ -216,7 +223,8 @@ struct Queue<S> {
 /// What is to be done for the connections that wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// The one at this index gets a place, after the one that has the place of this index was given up.
+    /// The one at this index gets a place, after the one that has the place of this index was given
+    /// up.
     Place(usize, Option<usize>),
     /// Nothing before then, or before something changes.
     Wait(Option<Instant>),
@@ -300,12 +308,14 @@ impl Strangers {
         }
     }
 
-    /// Has a connection wait in a crowd, for its first words or its session. The one that is given up for it, if there is one.
+    /// Has a connection wait in a crowd, for its first words or its session. The one that is given
+    /// up for it, if there is one.
     pub(crate) fn wait_in<T>(&self, crowd: &mut Crowd<T>, one: One<T>) -> Option<One<T>> {
         locked(&self.queue).wait_in(crowd, one)
     }
 
-    /// A connection has said hello, which makes its network known if it is a client's, or has ended.
+    /// A connection has said hello, which makes its network known if it is a client's, or has
+    /// ended.
     pub(crate) fn forget(&self, number: u64, is_client: bool) {
         locked(&self.queue).remove(number, is_client);
         self.changed.notify_one();
@@ -483,7 +493,8 @@ mod tests {
         }
         settle(&mut queue, now);
         queue.remove(0, false);
-        // Nobody else of that network gets its place meanwhile, and whoever has come from another does.
+        // Nobody else of that network gets its place meanwhile, and whoever has come from another
+        // does.
         assert_eq!(queue.next(now), Step::Wait(Some(now + TENURE)));
         queue.come(one(5, 2));
         settle(&mut queue, now);

@@ -16,7 +16,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds another session's. Sums stop at the largest number, because a session's process may say anything.
+    /// Adds another session's. Sums stop at the largest number, because a session's process may say
+    /// anything.
     pub(crate) fn add(&mut self, other: &Self) {
         let Self {
             buffer_bytes,
@@ -32,7 +33,8 @@ impl Totals {
         self.bulk_sent = self.bulk_sent.saturating_add(*bulk_sent);
     }
 
-    /// The numbers as a session's process sends them to the node's: in the order of the fields, little-endian.
+    /// The numbers as a session's process sends them to the node's: in the order of the fields,
+    /// little-endian.
     #[cfg(target_os = "linux")]
     pub(crate) fn to_bytes(self) -> [u8; 40] {
         let numbers = [

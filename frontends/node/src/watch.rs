@@ -1,9 +1,10 @@
-//! The watch: a thread that looks from time to time for revoked clients, and for kernels that run or compile for too long.
+//! The watch: a thread that looks from time to time for revoked clients, and for kernels that run
+//! or compile for too long.
 //!
-//! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own, with the time; another
-//! looks at all places. It also looks at what runs on devices on which no thread of this process runs it
-//! ([`runs`](crate::session)). Who does so for longer than the limit cannot be stopped: its session ends, and with it the process, if
-//! it has one.
+//! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own,
+//! with the time; another looks at all places. It also looks at what runs on devices on which no
+//! thread of this process runs it ([`runs`](crate::session)). Who does so for longer than the limit
+//! cannot be stopped: its session ends, and with it the process, if it has one.
 
 use crate::locked;
 use crate::node::Shared;
@@ -79,7 +80,8 @@ impl Stopwatch {
                 self.0.since.store(0, Ordering::Release);
             }
         }
-        // A thread that ends, and runs a kernel in the destructor of a thread-local, has a place for that kernel alone.
+        // A thread that ends, and runs a kernel in the destructor of a thread-local, has a place
+        // for that kernel alone.
         let slot = SLOT.try_with(Arc::clone).unwrap_or_else(|_| new_slot());
         slot.session.store(self.session, Ordering::Relaxed);
         slot.compiles.store(compiles, Ordering::Relaxed);
@@ -133,7 +135,8 @@ impl Shared {
             .min(self.end_late(true, limits.compile_time))
     }
 
-    /// Ends the sessions of which a kernel has run on a device for longer than a limit, if there is one.
+    /// Ends the sessions of which a kernel has run on a device for longer than a limit, if there is
+    /// one.
     fn end_long(&self, limit: Duration) {
         if limit.is_zero() {
             return;
@@ -163,7 +166,8 @@ impl Shared {
         self.end_own();
     }
 
-    /// Ends the sessions whose kernels run, or are compiled, for longer than a limit, if there is one; when to look again.
+    /// Ends the sessions whose kernels run, or are compiled, for longer than a limit, if there is
+    /// one; when to look again.
     fn end_late(&self, compiles: bool, limit: Duration) -> Duration {
         if limit.is_zero() {
             return LOOKING;

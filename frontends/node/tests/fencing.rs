@@ -1,5 +1,7 @@
-//! A session whose client has not come back in time is fenced: what it has held back never takes effect, whoever lets it go.
-// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+//! A session whose client has not come back in time is fenced: what it has held back never takes
+//! effect, whoever lets it go.
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end
+// with it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -107,7 +109,8 @@ fn what_is_held_back_when_its_session_is_fenced_never_takes_effect() {
         assert!(patience > Duration::ZERO && patience < support::PATIENCE);
         let mut client = Client::over(begun.connection, &begun.terms, 0);
         client.send(&programs());
-        // What the client would say some time, bytes that it would send, and a kernel that goes on for as long as somebody likes.
+        // What the client would say some time, bytes that it would send, and a kernel that goes on
+        // for as long as somebody likes.
         let bytes = Operation::Write(Write {
             buffer: 1,
             offset: 0,

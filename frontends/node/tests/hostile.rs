@@ -406,7 +406,8 @@ fn strangers_that_say_nothing_keep_nobody_out() {
         strangers: 8,
         ..Limits::default()
     });
-    // Those that are given up are closed on this side as well, so that there may be thousands of them.
+    // Those that are given up are closed on this side as well, so that there may be thousands of
+    // them.
     let mut silent = std::collections::VecDeque::new();
     for _ in 0..3000 {
         silent.push_back(TcpStream::connect(&rig.address).unwrap());
@@ -623,7 +624,8 @@ fn half_open_connections_by_the_thousand_hold_nobody_up() {
     rig.is_empty();
 }
 
-/// A command that waits for what never comes about, and bytes for it without end: it fails, and nothing else.
+/// A command that waits for what never comes about, and bytes for it without end: it fails, and
+/// nothing else.
 #[test]
 fn writes_before_their_turn_have_the_memory_that_a_session_may_have() {
     const BYTES: u64 = 80 << 20;

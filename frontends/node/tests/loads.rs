@@ -128,7 +128,8 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     assert_eq!((loads[0].over, loads[0].buffer_bytes), (0, 0));
 }
 
-/// What a client is answered that asks how a node is and whether it is there, and knows these features.
+/// What a client is answered that asks how a node is and whether it is there, and knows these
+/// features.
 fn answered(rig: &Rig, features: u64) -> Vec<&'static str> {
     let mut connection = rig.dial(0).open().unwrap();
     let hello = Message::Hello(Hello {
@@ -148,7 +149,8 @@ fn answered(rig: &Rig, features: u64) -> Vec<&'static str> {
         Message::Welcome(welcome) => Ok(welcome.features),
         _ => Err("a welcome"),
     });
-    // Nodes of these tests take no part in pings, so that clients may be silent. Their own output is no kernel's.
+    // Nodes of these tests take no part in pings, so that clients may be silent. Their own output
+    // is no kernel's.
     assert_eq!(taken.unwrap(), features & !(PULSE | PRINTED));
     let device = connection.receive_as(|message| match message {
         Message::Device(_) => Ok(()),

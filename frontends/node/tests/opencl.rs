@@ -1,5 +1,5 @@
-//! Kernels that clients write, on devices that compile them: one that never ends costs its own session, though no thread of the
-//! process runs it.
+//! Kernels that clients write, on devices that compile them: one that never ends costs its own
+//! session, though no thread of the process runs it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

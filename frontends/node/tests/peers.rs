@@ -1,4 +1,5 @@
-//! Who comes to a node from another: with a ticket that is good, for what the client has said, and with nothing else.
+//! Who comes to a node from another: with a ticket that is good, for what the client has said, and
+//! with nothing else.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

@@ -1,5 +1,6 @@
 //! Who may come back to a session, and with what.
-// Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
+// Elsewhere the system does not say within a known time that a connection is lost, and sessions end
+// with it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
@@ -26,8 +27,8 @@ fn place(session: SessionId, epoch: u32, received: u64) -> Place {
     }
 }
 
-/// Returns when the only session goes on with the connection that has come to it, which a client may know before it does: what cuts
-/// connections would find none yet.
+/// Returns when the only session goes on with the connection that has come to it, which a client
+/// may know before it does: what cuts connections would find none yet.
 fn goes_on(rig: &Rig) {
     let mut asking = rig.dial(0).ask().unwrap();
     while asking.look().unwrap().links.links[0].state != LinkState::Connected {
@@ -51,7 +52,8 @@ fn a_session_is_resumed_by_its_own_key_alone_and_only_forwards() {
         LinkError::Refused { refusal, .. } => assert_eq!(refusal, Refusal::NoSession),
         other => panic!("{other}"),
     };
-    // Another client's key, though it knows the session's name; a session that never was; one that was begun already.
+    // Another client's key, though it knows the session's name; a session that never was; one that
+    // was begun already.
     refused(1, false, &place(id, 2, 0));
     refused(1, true, &place(id, 2, 0));
     let mut forged = id;
@@ -73,7 +75,8 @@ fn a_session_is_resumed_by_its_own_key_alone_and_only_forwards() {
     let mut client = Client::over(resumed.connection, &resumed.terms, 2);
     client.send(&[command(2, &[], fill(1, 64))]);
     assert_eq!(client.end_of(2), None);
-    // Who says to have received what was never sent is not gone on with, and whoever tells the truth is.
+    // Who says to have received what was never sent is not gone on with, and whoever tells the
+    // truth is.
     let _lie = rig.dial(0).resume(false, &place(id, 8, 1000)).unwrap();
     let resumed = rig.dial(0).resume(false, &place(id, 9, 2)).unwrap();
     let mut client = Client::over(resumed.connection, &resumed.terms, 3);
@@ -116,7 +119,8 @@ fn what_is_sent_again_may_name_what_is_known_to_be_over() {
 fn who_comes_back_and_says_nothing_is_waited_for_again_and_no_longer_than_it_waits_itself() {
     let (limits, timer) = (Limits::default(), Arc::new(ManualTimer::default()));
     let rig = Rig::with_folder(limits, |options, _| options.timer = timer.clone());
-    // One thread waits for time to pass whatever happens, and one for a client that is to come back.
+    // One thread waits for time to pass whatever happens, and one for a client that is to come
+    // back.
     let is_lost = || {
         while timer.waiting() < 2 && rig.node.sessions() > 0 {
             std::thread::yield_now();

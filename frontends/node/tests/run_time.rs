@@ -1,4 +1,5 @@
-//! How long kernels may run, on devices that no thread of the node runs them on: it is kernels that are timed, and nothing else.
+//! How long kernels may run, on devices that no thread of the node runs them on: it is kernels that
+//! are timed, and nothing else.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -31,7 +32,8 @@ impl Endless {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Endless {
     fn name(&self) -> &'static str {
         "endless"

@@ -1,7 +1,7 @@
 //! Entry points of an optional feature that no device has: pipes.
 //!
-//! Devices say that they have none. Each function checks its first handle and refuses with the code that the standard gives
-//! for it.
+//! Devices say that they have none. Each function checks its first handle and refuses with the code
+//! that the standard gives for it.
 
 use crate::code::{create, fail};
 use crate::context::Context;

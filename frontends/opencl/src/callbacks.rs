@@ -1,8 +1,9 @@
-//! The thread that calls the program's functions when events and builds are over, and when objects go.
+//! The thread that calls the program's functions when events and builds are over, and when objects
+//! go.
 //!
-//! Commands end on any thread, also on one of the program's that waits for another command, perhaps with a lock that its
-//! function takes, too. So such functions are called by a thread of their own, one after the other. It is started for the
-//! first of them, and stays.
+//! Commands end on any thread, also on one of the program's that waits for another command, perhaps
+//! with a lock that its function takes, too. So such functions are called by a thread of their own,
+//! one after the other. It is started for the first of them, and stays.
 
 use quipu_threads::Start;
 use std::ffi::c_void;

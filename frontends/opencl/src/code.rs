@@ -84,7 +84,8 @@ fn contain<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// A list that a program passes as a length and a pointer: `None` if one says that there is none and the other does not.
+/// A list that a program passes as a length and a pointer: `None` if one says that there is none
+/// and the other does not.
 ///
 /// # Safety
 /// The pointer is null, or valid for reads of so many elements for `'a`.

@@ -1,4 +1,5 @@
-//! How much of a buffer counts (`cl_pocl_content_size`): a number that kernels write into another buffer.
+//! How much of a buffer counts (`cl_pocl_content_size`): a number that kernels write into another
+//! buffer.
 
 use crate::code::{ensure, entry};
 use crate::handle::Ref;
@@ -16,8 +17,8 @@ pub(crate) unsafe extern "C" fn set_content_size_buffer(buffer: cl_mem, size: cl
             size.size >= size_of::<cl_ulong>() as u64 && !buffer.is(&size),
             CL_INVALID_VALUE,
         )?;
-        // Bytes that are never brought anywhere are none too many.
-        // The core has such numbers in the first bytes of whole objects, and for whole objects; of parts all counts.
+        // Bytes that are never brought anywhere are none too many. The core has such numbers in the
+        // first bytes of whole objects, and for whole objects; of parts all counts.
         let is_part = buffer.parent.is_some() || size.parent.is_some();
         if buffer.context.is_on_host || is_part {
             return Ok(());

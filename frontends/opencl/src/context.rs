@@ -23,9 +23,11 @@ pub(crate) struct Context {
     pub(crate) devices: Vec<Ref<Device>>,
     /// True if all devices work in the host's memory: then no bytes ever move.
     pub(crate) is_on_host: bool,
-    /// The commands that hazards order. OpenCL has a program order those of different queues by events alone.
+    /// The commands that hazards order. OpenCL has a program order those of different queues by
+    /// events alone.
     pub(crate) hazards: Hazards,
-    /// True if any device works in the host's memory: then there is shared virtual memory, for those that do.
+    /// True if any device works in the host's memory: then there is shared virtual memory, for
+    /// those that do.
     pub(crate) shares_memory: bool,
     pub(crate) shared: Shared,
     pub(crate) queues: Queues,
@@ -156,7 +158,8 @@ impl Context {
         self.told.is_some()
     }
 
-    /// Has the program's function for errors be called if a command fails of which the program has no event.
+    /// Has the program's function for errors be called if a command fails of which the program has
+    /// no event.
     pub(crate) fn tell_failure_of(&self, command: &quipu_scheduler::Event) {
         let Some((tell, data)) = self.told else {
             return;
@@ -234,7 +237,8 @@ fn make(
     let core = quipu_scheduler::Context::with_failures(&cores, Failures::StayWithEvents)?;
     let is_on_host = cores.iter().all(platform::is_on_host);
     let hazards = match is_on_host {
-        // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in the host's space alone.
+        // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in
+        // the host's space alone.
         true => unsafe { Hazards::within_queue() },
         false => Hazards::ACROSS_QUEUES,
     };

@@ -29,12 +29,14 @@ pub(crate) struct Device {
 
 object!(Device, CL_INVALID_DEVICE);
 
-/// The largest work-group on devices that run native code. A program may have any; so large a one still fits caches.
+/// The largest work-group on devices that run native code. A program may have any; so large a one
+/// still fits caches.
 const MOST_ITEMS: usize = 4096;
-/// Bytes of local memory on devices that run native code: no memory of its own, so it is bound by nothing but sense.
+/// Bytes of local memory on devices that run native code: no memory of its own, so it is bound by
+/// nothing but sense.
 const LOCAL_BYTES: u64 = 256 << 10;
-/// Bytes of `constant` memory that an argument may have on devices that run native code. It is memory as any other; programs that
-/// ask use all of it.
+/// Bytes of `constant` memory that an argument may have on devices that run native code. It is
+/// memory as any other; programs that ask use all of it.
 const CONSTANT_BYTES: u64 = 64 << 20;
 /// The least that the standard has of them, and of arguments in such memory: others have it apart.
 const LEAST_CONSTANT_BYTES: u64 = 64 << 10;
@@ -74,7 +76,8 @@ const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
 const LEAST_ATOMICS: cl_device_atomic_capabilities =
     CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
 
-/// The most sub-groups of a work-group on processors, where a kernel takes ballots: each has as many work-items as a ballot bits.
+/// The most sub-groups of a work-group on processors, where a kernel takes ballots: each has as
+/// many work-items as a ballot bits.
 const MOST_SUB_GROUPS: cl_uint = MOST_ITEMS as cl_uint / 128;
 
 /// What processors have of sub-groups.
@@ -170,7 +173,8 @@ impl Device {
         self.is_native() || self.takes_code(TypeId::of::<quipu_clc::Image>())
     }
 
-    /// True if its kernels may have images: only the compiler for processors makes what reads and writes them.
+    /// True if its kernels may have images: only the compiler for processors makes what reads and
+    /// writes them.
     pub(crate) fn has_images(&self) -> bool {
         self.has_own_compiler()
     }
@@ -221,7 +225,8 @@ impl Device {
         self.core.properties().shared_memory_per_block
     }
 
-    /// What its compiler has of the language beyond what all have. That for processors has all of it.
+    /// What its compiler has of the language beyond what all have. That for processors has all of
+    /// it.
     pub(crate) fn features(&self) -> TextFeatures {
         match self.is_native() {
             true => TextFeatures {
@@ -248,7 +253,8 @@ impl Device {
         most.min(self.core.properties().max_buffer)
     }
 
-    /// Numbers of a type in the vectors that suit the device: its own compiler makes vectors of work-items, where it has any.
+    /// Numbers of a type in the vectors that suit the device: its own compiler makes vectors of
+    /// work-items, where it has any.
     fn vector_width(&self, is_there: bool, of_processors: cl_uint) -> cl_uint {
         match (is_there, self.has_own_compiler()) {
             (false, _) => 0,
@@ -257,7 +263,8 @@ impl Device {
         }
     }
 
-    /// True if the last groups of a kernel's launch along an axis may have fewer work-items than the others.
+    /// True if the last groups of a kernel's launch along an axis may have fewer work-items than
+    /// the others.
     pub(crate) fn has_smaller_groups(&self, kernel: &KernelInfo) -> bool {
         self.features().non_uniform_blocks && !kernel.uniform_groups
     }
@@ -564,7 +571,8 @@ impl Device {
             CL_DEVICE_NODE_MASK_KHR => answer.value::<cl_uint>(0),
             CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT
             | CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
-            // There is no other sub-group of a work-group that one could wait for, unless a kernel takes ballots or names a size.
+            // There is no other sub-group of a work-group that one could wait for, unless a kernel
+            // takes ballots or names a size.
             | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => {
                 answer.truth(features.optional_language)
             }

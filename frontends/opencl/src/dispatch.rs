@@ -33,14 +33,15 @@ pub(crate) union Table {
 
 /// `CL_ICD2_TAG_KHR`: says that loaders may make tables of their own.
 const TAG: isize = 0x4F50_454E_434C_3331;
-/// The entries that it takes: those of `clGetPlatformIDs` and `clUnloadCompiler`. No loader calls them, for they have no object.
+/// The entries that it takes: those of `clGetPlatformIDs` and `clUnloadCompiler`. No loader calls
+/// them, for they have no object.
 const TAGGED: [usize; 2] = [
     offset_of!(cl_icd_dispatch, clGetPlatformIDs) / size_of::<isize>(),
     offset_of!(cl_icd_dispatch, clUnloadCompiler) / size_of::<isize>(),
 ];
 
-/// Makes the table of a list of functions. Those of other systems and of graphics are absent: the platform lists none of
-/// their extensions.
+/// Makes the table of a list of functions. Those of other systems and of graphics are absent: the
+/// platform lists none of their extensions.
 macro_rules! table {
     (functions { $($name:ident = $function:ident;)+ } absent { $($absent:ident),+ } extensions { $($extension:literal = $of:ident;)+ }) => {
         /// The table.
@@ -51,7 +52,8 @@ macro_rules! table {
             };
             let mut table = Table { functions };
             let [first, second] = TAGGED;
-            // SAFETY: an entry is a word, and as a word nothing else reads it. The rest stay functions.
+            // SAFETY: an entry is a word, and as a word nothing else reads it. The rest stay
+            // functions.
             unsafe {
                 table.words[first] = TAG;
                 table.words[second] = TAG;

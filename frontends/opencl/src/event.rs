@@ -16,7 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Event {
     pub(crate) core: quipu_scheduler::Event,
-    /// What tells its times, where those are other events: of all the pieces that the command is made of.
+    /// What tells its times, where those are other events: of all the pieces that the command is
+    /// made of.
     timed: Waits,
     /// For commands of other queues: over when all before it in its queue are, too.
     turn: OnceLock<quipu_scheduler::Event>,
@@ -58,7 +59,8 @@ impl Event {
         })
     }
 
-    /// What a command waits for that has this event in its list: in an in-order queue, all before it are over then.
+    /// What a command waits for that has this event in its list: in an in-order queue, all before
+    /// it are over then.
     fn awaited(&self, by: Option<&Ref<Queue>>) -> quipu_scheduler::Event {
         let own = self.queue.as_ref().filter(|own| !own.is_out_of_order());
         match own {
@@ -66,7 +68,8 @@ impl Event {
                 if let Some(turn) = self.turn.get() {
                     return turn.clone();
                 }
-                // It may be over at once, and what it makes ready may run here and ask for the turn itself.
+                // It may be over at once, and what it makes ready may run here and ask for the turn
+                // itself.
                 let turn = self.context.core.in_turn(&self.core);
                 self.turn.get_or_init(|| turn).clone()
             }
@@ -85,7 +88,8 @@ impl Event {
         match self.core.phase() {
             Phase::Queued if !self.is_known_submitted.load(Ordering::Relaxed) => CL_QUEUED,
             Phase::Queued | Phase::Submitted => CL_SUBMITTED,
-            // A device of its own starts commands by itself, when those are over that they wait for there.
+            // A device of its own starts commands by itself, when those are over that they wait for
+            // there.
             Phase::Running if !self.is_started_here() => CL_SUBMITTED,
             Phase::Running => CL_RUNNING,
             Phase::Complete => CL_COMPLETE,
@@ -95,8 +99,8 @@ impl Event {
 
     /// True if its command has come to a status that the program may ask to be told of.
     ///
-    /// The device has every command at once, and looks itself what it waits for. So a program that asks for `CL_SUBMITTED` is told
-    /// at once, and has that status from then on.
+    /// The device has every command at once, and looks itself what it waits for. So a program that
+    /// asks for `CL_SUBMITTED` is told at once, and has that status from then on.
     fn has_come_to(&self, status: cl_int) -> bool {
         if status == CL_SUBMITTED {
             self.is_known_submitted.store(true, Ordering::Relaxed);
@@ -260,7 +264,8 @@ pub(crate) unsafe extern "C" fn set_event_callback(
         let of = event.clone();
         let tell = move |status| {
             callbacks::later(move || {
-                // The program may have released its last reference. Until the call is over there is one more.
+                // The program may have released its last reference. Until the call is over there is
+                // one more.
                 let handle = of.give();
                 // SAFETY: the program gave the function to be called so.
                 unsafe { call(handle, status, data.get()) };

@@ -1,6 +1,8 @@
-//! Functions of extensions that share objects with graphics, which no device has, and older names of functions.
+//! Functions of extensions that share objects with graphics, which no device has, and older names
+//! of functions.
 //!
-//! Loaders export them, so programs are linked with them. Each function checks its first handle and refuses.
+//! Loaders export them, so programs are linked with them. Each function checks its first handle and
+//! refuses.
 
 use crate::code::{create, entry, fail};
 use crate::context::Context;
@@ -113,7 +115,8 @@ pub(crate) unsafe extern "C" fn create_sub_devices_ext(
     _: *mut cl_device_id,
     _: *mut cl_uint,
 ) -> cl_int {
-    // Its properties have other numbers than those of `clCreateSubDevices`, and no device has the extension.
+    // Its properties have other numbers than those of `clCreateSubDevices`, and no device has the
+    // extension.
     entry(|| {
         Ref::<Device>::of(device)?;
         fail(CL_INVALID_OPERATION)

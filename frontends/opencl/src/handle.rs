@@ -1,8 +1,9 @@
 //! Handles: the objects that a program has pointers to.
 //!
-//! A handle is the address of a [`Slot`]. Slots lie in slabs that are never freed, one slab for each type of
-//! object. So any pointer can be looked at without being followed: a handle is valid if it is the address of a slot of
-//! the right slab, and there is an object in it. A wild, released or mixed-up handle gives the error code of its type.
+//! A handle is the address of a [`Slot`]. Slots lie in slabs that are never freed, one slab for
+//! each type of object. So any pointer can be looked at without being followed: a handle is valid
+//! if it is the address of a slot of the right slab, and there is an object in it. A wild, released
+//! or mixed-up handle gives the error code of its type.
 //!
 //! A slot counts two kinds of references in one word:
 //!
@@ -11,10 +12,10 @@
 //! | the program | what it created or retained, and has not released. The API reports this count |
 //! | the library | a [`Ref`]: during a call, and in objects that need this one |
 //!
-//! The object is dropped with the last of both. A context that a queue needs is there for as long as the queue, though the
-//! program has released it: programs ask the queue for it, and retain what they get. A program can release no more than it
-//! holds. A [`Ref`] can only be taken while the count is not zero, so a slot that is free stays free until it is given out
-//! again.
+//! The object is dropped with the last of both. A context that a queue needs is there for as long
+//! as the queue, though the program has released it: programs ask the queue for it, and retain what
+//! they get. A program can release no more than it holds. A [`Ref`] can only be taken while the
+//! count is not zero, so a slot that is free stays free until it is given out again.
 
 use crate::code::{Code, Result};
 use crate::dispatch::{DISPATCH, Table};
@@ -42,8 +43,8 @@ const OURS: u64 = 1 << 32;
 /// The references of the program, in a slot's count.
 const THEIRS: u64 = OURS - 1;
 
-/// An object, as loaders see it: a pointer to the table of functions comes first, and what the loader has for the platform
-/// second.
+/// An object, as loaders see it: a pointer to the table of functions comes first, and what the
+/// loader has for the platform second.
 #[repr(C)]
 pub(crate) struct Slot<T> {
     dispatch: &'static Table,
@@ -52,7 +53,8 @@ pub(crate) struct Slot<T> {
     body: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the body is reached through references alone, and is `Sync`; the thread that drops it has the last one.
+// SAFETY: the body is reached through references alone, and is `Sync`; the thread that drops it has
+// the last one.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 /// Slots of the first chunk; each further one has twice as many.
@@ -95,7 +97,8 @@ impl<T: Object> Slab<T> {
             let offset = address.addr().wrapping_sub(first.addr());
             if offset < (FIRST << number) * size {
                 let index = offset / size;
-                // SAFETY: within the chunk, which is never freed, and whose slots are all initialised.
+                // SAFETY: within the chunk, which is never freed, and whose slots are all
+                // initialised.
                 return (offset % size == 0).then(|| unsafe { &*first.add(index) });
             }
         }
@@ -148,7 +151,8 @@ impl<T: Object> Ref<T> {
         taken.map(|_| Self(slot)).map_err(|_| Code(T::INVALID))
     }
 
-    /// Puts an object into a slot. The program has no reference to it yet: see [`give`](Self::give).
+    /// Puts an object into a slot. The program has no reference to it yet: see
+    /// [`give`](Self::give).
     pub(crate) fn new(body: T) -> Result<Self> {
         let taken = T::slab().take()?;
         // SAFETY: the slot was in the list, so nobody has a reference to what is in it.
@@ -230,7 +234,8 @@ impl<T: Object> Drop for Ref<T> {
         if self.0.count.fetch_sub(OURS, Ordering::AcqRel) != OURS {
             return;
         }
-        // SAFETY: that was the last reference of both kinds, and none can be made of a count of zero.
+        // SAFETY: that was the last reference of both kinds, and none can be made of a count of
+        // zero.
         unsafe { (*self.0.body.get()).assume_init_drop() };
         T::slab().give_back(self.0);
     }

@@ -1,8 +1,8 @@
 //! What a loader asks of a platform (`cl_khr_icd` 2).
 //!
-//! The loader makes its own table of functions, by their names, and has a pointer to it put into every object. So a program
-//! that calls a function which this library does not have gets an error of the loader's. An older loader calls through the
-//! table that is this library's.
+//! The loader makes its own table of functions, by their names, and has a pointer to it put into
+//! every object. So a program that calls a function which this library does not have gets an error
+//! of the loader's. An older loader calls through the table that is this library's.
 
 use crate::code::{create, ensure, entry};
 use crate::dispatch::function;
@@ -20,14 +20,16 @@ pub(crate) fn data() -> *mut c_void {
     DATA.load(Ordering::Acquire)
 }
 
-/// How a loader asks for the platform. It has a name of its own, so that the loader finds it in this library.
+/// How a loader asks for the platform. It has a name of its own, so that the loader finds it in
+/// this library.
 #[unsafe(export_name = "clIcdGetPlatformIDsKHR")]
 pub(crate) unsafe extern "C" fn icd_get_platform_ids(
     entries: cl_uint,
     platforms: *mut cl_platform_id,
     count: *mut cl_uint,
 ) -> cl_int {
-    // SAFETY: OpenCL asks the caller of both names for the same: each pointer is null, or to as many places as it says.
+    // SAFETY: OpenCL asks the caller of both names for the same: each pointer is null, or to as
+    // many places as it says.
     unsafe { get_platform_ids(entries, platforms, count) }
 }
 

@@ -13,8 +13,8 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// # Safety
-    /// `value` is null or valid for writes of `size` bytes, and `size_ret` null or valid for a write, until the answer is
-    /// given.
+    /// `value` is null or valid for writes of `size` bytes, and `size_ret` null or valid for a
+    /// write, until the answer is given.
     pub(crate) unsafe fn new(size: usize, value: *mut c_void, size_ret: *mut usize) -> Self {
         Self {
             size,
@@ -61,7 +61,8 @@ impl Answer {
         self.slice(&bytes)
     }
 
-    /// The pointers that a program has put where the answer goes: as the sizes and addresses of binaries.
+    /// The pointers that a program has put where the answer goes: as the sizes and addresses of
+    /// binaries.
     pub(crate) fn pointers(&self, count: usize) -> Result<Option<Vec<*mut u8>>> {
         if self.value.is_null() {
             return Ok(None);

@@ -26,7 +26,8 @@ pub(crate) struct Kernel {
     codes: Codes,
     program: Ref<Program>,
     arguments: Mutex<Arguments>,
-    /// Why it may reach memory by pointers that it finds: the [kinds](Reach) that the program has said.
+    /// Why it may reach memory by pointers that it finds: the [kinds](Reach) that the program has
+    /// said.
     reaches: AtomicU32,
 }
 
@@ -75,7 +76,8 @@ pub(crate) type Value = SmallVec<[MaybeUninit<u8>; 16]>;
 #[derive(Clone)]
 pub(crate) enum Argument {
     Value(Value),
-    /// A handle of a buffer or image, or null. The kernel keeps no reference to it, as OpenCL has it.
+    /// A handle of a buffer or image, or null. The kernel keeps no reference to it, as OpenCL has
+    /// it.
     Memory(usize),
     /// An address that means the same to the host.
     Address(usize),
@@ -131,7 +133,8 @@ impl KernelCode {
             .ok()
     }
 
-    /// The most work-items of a work-group on a device, as far as that is known without the device's own compiler.
+    /// The most work-items of a work-group on a device, as far as that is known without the
+    /// device's own compiler.
     pub(crate) fn most_items(&self, device: &Device) -> usize {
         let most = device.most_items();
         match device.is_native() && self.info.required_local_size.is_none() {
@@ -140,7 +143,8 @@ impl KernelCode {
         }
     }
 
-    /// The most work-items of a work-group on a device: those that the kernel requires, or those that it may have.
+    /// The most work-items of a work-group on a device: those that the kernel requires, or those
+    /// that it may have.
     fn group_items(&self, device: &Device) -> usize {
         if let Some(size) = self.info.required_local_size {
             return size.iter().map(|size| *size as usize).product();
@@ -286,7 +290,8 @@ impl Kernel {
             ParameterKind::Value { size: wanted, .. } => {
                 ensure(!value.is_null(), CL_INVALID_ARG_VALUE)?;
                 ensure(size == wanted as usize, CL_INVALID_ARG_SIZE)?;
-                // SAFETY: the program passes so many bytes, of which some may be between the fields of a structure.
+                // SAFETY: the program passes so many bytes, of which some may be between the fields
+                // of a structure.
                 let bytes =
                     unsafe { std::slice::from_raw_parts(value.cast::<MaybeUninit<u8>>(), size) };
                 Argument::Value(bytes.iter().copied().collect())
@@ -373,7 +378,8 @@ impl Kernel {
 }
 
 /// A kernel that is asked about, and not launched.
-// SAFETY: no arguments are passed to it, so no launch runs the code. Each code has a number of its own.
+// SAFETY: no arguments are passed to it, so no launch runs the code. Each code has a number of its
+// own.
 unsafe impl PortableKernel for KernelCode {
     fn key(&self) -> CodeKey {
         CodeKey::of::<Self>(self.number)

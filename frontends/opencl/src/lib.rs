@@ -1,10 +1,12 @@
 //! OpenCL's C interface: `libquipu_opencl.so`.
 //!
-//! A thin translation. Arguments are checked here, in the standard's order, and become OpenCL's error codes; everything
-//! else is the core's. There is one platform, with devices of all kinds, and one context may have any of them.
+//! A thin translation. Arguments are checked here, in the standard's order, and become OpenCL's
+//! error codes; everything else is the core's. There is one platform, with devices of all kinds,
+//! and one context may have any of them.
 //!
-//! The library is found by an ICD loader (`clIcdGetPlatformIDsKHR`), or takes a loader's place: it exports the API's own
-//! names. It starts nothing before a program asks for devices, has no global constructor and handles no signal.
+//! The library is found by an ICD loader (`clIcdGetPlatformIDsKHR`), or takes a loader's place: it
+//! exports the API's own names. It starts nothing before a program asks for devices, has no global
+//! constructor and handles no signal.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -26,9 +28,9 @@
 //! | `graphics` | what shares objects with graphics, and is refused |
 //! | `absent` | features that no device has |
 //!
-//! An entry point is a function of the C interface. Its safety contract is the standard's: pointers are null or valid
-//! for what is read and written, and memory that is lent to a command stays so until the command is over. Handles need no
-//! promise: each is looked at before it is used.
+//! An entry point is a function of the C interface. Its safety contract is the standard's: pointers
+//! are null or valid for what is read and written, and memory that is lent to a command stays so
+//! until the command is over. Handles need no promise: each is looked at before it is used.
 
 #![warn(clippy::disallowed_methods)]
 #![allow(

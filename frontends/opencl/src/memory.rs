@@ -112,7 +112,8 @@ impl Owned {
     /// An object in it.
     fn into_memory(self, context: &Context) -> Result<MemoryRef> {
         let (pointer, bytes) = (self.pointer, self.layout.size() as u64);
-        // SAFETY: the memory is `self`'s, which lives as long as the object, and nobody else has it.
+        // SAFETY: the memory is `self`'s, which lives as long as the object, and nobody else has
+        // it.
         Ok(unsafe { context.core.memory_over(pointer, bytes, Box::new(self)) }?)
     }
 }
@@ -131,7 +132,8 @@ impl Drop for Memory {
             return;
         }
         let callbacks = std::mem::take(&mut self.callbacks);
-        // In this order: until the object is gone, its bytes may be written back to the program's memory.
+        // In this order: until the object is gone, its bytes may be written back to the program's
+        // memory.
         let held = (self.core.clone(), callbacks);
         self.context.core.drop_after_users(&self.core, held);
     }
@@ -283,7 +285,8 @@ pub(crate) fn storage(
     Ok(match NonNull::new(pointer.cast::<u8>()) {
         None => context.core.memory(bytes)?,
         Some(pointer) if flags & CL_MEM_USE_HOST_PTR != 0 => {
-            // SAFETY: the program lends the bytes for as long as the object lives, as `CL_MEM_USE_HOST_PTR` says.
+            // SAFETY: the program lends the bytes for as long as the object lives, as
+            // `CL_MEM_USE_HOST_PTR` says.
             unsafe { context.core.memory_over(pointer, bytes, Box::new(())) }?
         }
         Some(pointer) => {

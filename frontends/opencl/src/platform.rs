@@ -1,6 +1,7 @@
 //! The platform: one, with every device that the environment asks for.
 //!
-//! Devices are looked for when they are first asked for. A loader that only lists platforms costs nothing.
+//! Devices are looked for when they are first asked for. A loader that only lists platforms costs
+//! nothing.
 
 use crate::code::{Code, Result, ensure, entry, fail};
 use crate::command_buffer;
@@ -82,7 +83,8 @@ static PLATFORM: PlatformHandle = PlatformHandle {
     data: AtomicPtr::new(null_mut()),
 };
 
-/// Has the platform, and its devices as far as there are any yet, point to what the loader has for it.
+/// Has the platform, and its devices as far as there are any yet, point to what the loader has for
+/// it.
 pub(crate) fn set_data(data: *mut c_void) {
     PLATFORM.data.store(data, Ordering::Release);
     for device in DEVICES.get().into_iter().flatten() {
@@ -126,7 +128,8 @@ fn find() -> Vec<Ref<Device>> {
         let machine = quipu::simulation::Configuration::separate_memory(SIMULATED, SIMULATED_BYTES);
         builder = builder.simulated(machine);
     }
-    // A loader lists its platforms before it asks one for devices, so it can be asked for those of other platforms now.
+    // A loader lists its platforms before it asks one for devices, so it can be asked for those of
+    // other platforms now.
     let platform = builder.build_available();
     for driver in platform.unavailable() {
         tracing::debug!(driver = driver.driver, "no devices: {}", driver.error);
@@ -152,8 +155,8 @@ fn find() -> Vec<Ref<Device>> {
         .collect()
 }
 
-/// The devices of these names. Of a name for several, as a node's, those that can have kernels in OpenCL C, or all if none can: an
-/// error of its compiler says what to install.
+/// The devices of these names. Of a name for several, as a node's, those that can have kernels in
+/// OpenCL C, or all if none can: an error of its compiler says what to install.
 fn chosen<'d>(
     names: &[String],
     devices: Vec<&'d quipu_scheduler::Device>,
@@ -192,7 +195,8 @@ fn is_nvidias(device: &quipu_scheduler::Device) -> bool {
         && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }
 
-/// True if a program asks for devices of every type. Programs in languages without unsigned numbers pass -1.
+/// True if a program asks for devices of every type. Programs in languages without unsigned numbers
+/// pass -1.
 fn is_all(kind: cl_device_type) -> bool {
     kind & CL_DEVICE_TYPE_ALL == CL_DEVICE_TYPE_ALL
 }

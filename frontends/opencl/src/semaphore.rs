@@ -1,8 +1,9 @@
 //! Semaphores (`cl_khr_semaphore`): signals that commands wait for, and that are used up by it.
 //!
-//! A signal is the event of the command that gives it. A wait takes the signal that was enqueued before it. Without one it
-//! waits for an event of its own, which the next signal completes. So the program may enqueue either first, and no call
-//! blocks. Semaphores of other systems are neither imported nor exported.
+//! A signal is the event of the command that gives it. A wait takes the signal that was enqueued
+//! before it. Without one it waits for an event of its own, which the next signal completes. So the
+//! program may enqueue either first, and no call blocks. Semaphores of other systems are neither
+//! imported nor exported.
 
 use crate::code::{Code, Result, create, ensure, entry, fail, list};
 use crate::context::Context;
@@ -35,7 +36,8 @@ object!(Semaphore, CL_INVALID_SEMAPHORE_KHR);
 struct State {
     /// The last signal, until a wait takes it.
     signal: Option<quipu_scheduler::Event>,
-    /// What waits are to be told by that were enqueued before their signals. A semaphore that goes fails them.
+    /// What waits are to be told by that were enqueued before their signals. A semaphore that goes
+    /// fails them.
     waiting: VecDeque<UserEvent>,
 }
 

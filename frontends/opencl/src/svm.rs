@@ -1,8 +1,8 @@
 //! Shared virtual memory, on devices that work in the host's memory.
 //!
-//! There every address means the same to the host and to kernels, whoever allocated it. So shared memory is memory, and
-//! mapping it is only an order. What a command does to it is not tracked: such a command is a full barrier of an in-order
-//! queue.
+//! There every address means the same to the host and to kernels, whoever allocated it. So shared
+//! memory is memory, and mapping it is only an order. What a command does to it is not tracked:
+//! such a command is a full barrier of an in-order queue.
 
 use crate::code::{Code, Result, ensure, entry, fail, list};
 use crate::context::Context;
@@ -24,7 +24,8 @@ pub(crate) const CAPABILITIES: cl_device_svm_capabilities = CL_DEVICE_SVM_COARSE
     | CL_DEVICE_SVM_FINE_GRAIN_BUFFER
     | CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
 
-/// What shared memory is a multiple of, and the largest alignment that can be asked for: that of the largest vector.
+/// What shared memory is a multiple of, and the largest alignment that can be asked for: that of
+/// the largest vector.
 const ALIGNMENT: usize = 128;
 
 /// What an allocation was asked for as.
@@ -32,7 +33,8 @@ const ALIGNMENT: usize = 128;
 pub(crate) enum Purpose {
     /// Shared virtual memory.
     Shared,
-    /// Unified shared memory: its type, the device that it belongs to, and the flags, as the program said them.
+    /// Unified shared memory: its type, the device that it belongs to, and the flags, as the
+    /// program said them.
     Unified(
         cl_unified_shared_memory_type_intel,
         Option<Ref<Device>>,
@@ -63,7 +65,8 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocates so many bytes, which are not none. An alignment of zero is that of the largest vector.
+    /// Allocates so many bytes, which are not none. An alignment of zero is that of the largest
+    /// vector.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -122,7 +125,8 @@ impl Drop for Shared {
         let known = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
         for (address, block) in known {
             let pointer = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: it was allocated with this layout, and not freed; no command of the context is left.
+            // SAFETY: it was allocated with this layout, and not freed; no command of the context
+            // is left.
             unsafe { std::alloc::dealloc(pointer, block.layout) };
         }
     }
@@ -238,7 +242,8 @@ pub(crate) unsafe extern "C" fn enqueue_svm_free(
                     .for_each(|pointer| _ = of.context.shared.free(pointer));
                 return;
             };
-            // The program may have released its last reference. Until the call is over there is one more.
+            // The program may have released its last reference. Until the call is over there is one
+            // more.
             let handle = of.give();
             // SAFETY: the program gave the function to be called so.
             unsafe {
@@ -285,8 +290,8 @@ pub(crate) unsafe extern "C" fn enqueue_svm_memcpy(
 /// Enqueues a copy of so many bytes, as a command of a kind.
 ///
 /// # Safety
-/// The program lends so many bytes of each until the command is over. The list has so many handles; `event` is null or valid for a
-/// write.
+/// The program lends so many bytes of each until the command is over. The list has so many handles;
+/// `event` is null or valid for a write.
 pub(crate) unsafe fn enqueue_copy(
     kind: cl_command_type,
     queue: cl_command_queue,

@@ -1,6 +1,8 @@
-//! Unified shared memory (`cl_intel_unified_shared_memory`), on devices that work in the host's memory.
+//! Unified shared memory (`cl_intel_unified_shared_memory`), on devices that work in the host's
+//! memory.
 //!
-//! It is shared virtual memory with a type, which programs can ask for. All three types are the host's memory.
+//! It is shared virtual memory with a type, which programs can ask for. All three types are the
+//! host's memory.
 
 use crate::code::{Result, create, ensure, entry, fail};
 use crate::context::{Context, pairs};

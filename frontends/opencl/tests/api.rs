@@ -826,7 +826,8 @@ fn a_device_says_which_versions_it_has() {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap();
         String::from_utf8(bytes[..end].to_vec()).unwrap()
     };
-    // Programs in OpenCL C 2.0 would not build, and so no later version is the newest that older programs are of.
+    // Programs in OpenCL C 2.0 would not build, and so no later version is the newest that older
+    // programs are of.
     assert!(text(CL_DEVICE_OPENCL_C_VERSION).starts_with("OpenCL C 1.2 "));
     // A day, if none on which a suite was passed.
     let passed = text(CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED);

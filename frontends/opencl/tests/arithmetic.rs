@@ -45,8 +45,8 @@ fn kernels_have_the_usual_arithmetic_whatever_the_program_has() {
     if !compiles() {
         return;
     }
-    // Before there is a pool, whose threads would inherit it: divisions by zero raise a signal, results are rounded up, and
-    // denormal numbers are zeros.
+    // Before there is a pool, whose threads would inherit it: divisions by zero raise a signal,
+    // results are rounded up, and denormal numbers are zeros.
     let usual = arithmetic();
     let other = usual & !0x200 | 0x4000 | 0x8000 | 0x40;
     set_arithmetic(other);

@@ -131,7 +131,8 @@ fn a_binary_needs_no_file_that_its_text_includes() {
     let (program, code, log) = setup.try_build(&text, &format!("-I {}", folder.display()));
     assert_eq!(code, CL_SUCCESS, "{log}");
     std::fs::remove_dir_all(&folder).unwrap();
-    // SAFETY: room for one size, one pointer, and so many bytes; one device; a text that ends with a zero.
+    // SAFETY: room for one size, one pointer, and so many bytes; one device; a text that ends with
+    // a zero.
     unsafe {
         let mut size = 0_usize;
         let room = (&raw mut size).cast();

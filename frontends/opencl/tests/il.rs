@@ -1,6 +1,7 @@
 //! Programs of SPIR-V.
 //!
-//! Modules are assembled by `spirv-as`. Without it, or where the device takes none, these tests are left out.
+//! Modules are assembled by `spirv-as`. Without it, or where the device takes none, these tests are
+//! left out.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -142,7 +143,8 @@ fn wanted(number: u32, constant: u32) -> u32 {
     (first + constant) * 2
 }
 
-/// Runs kernel `k` over two work-items of one group, which do the same to one number one after the other.
+/// Runs kernel `k` over two work-items of one group, which do the same to one number one after the
+/// other.
 fn run(setup: &Setup, program: cl_program, number: u32) -> u32 {
     // SAFETY: a name that ends with a zero; one number for one dimension.
     unsafe {
@@ -367,7 +369,8 @@ fn what_is_no_module_has_a_code() {
     ] {
         assert_eq!(create(&setup, bad), (null_mut(), CL_INVALID_VALUE));
     }
-    // An instruction that there is not: the module's form is one, and it is refused when it is built.
+    // An instruction that there is not: the module's form is one, and it is refused when it is
+    // built.
     let mut bad = bytes.clone();
     bad.extend((1_u32 << 16 | 0x7777).to_le_bytes());
     let (program, code) = create(&setup, &bad);

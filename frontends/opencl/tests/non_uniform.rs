@@ -8,7 +8,8 @@ use opencl_sys::*;
 use std::ptr::{null, null_mut};
 use support::*;
 
-/// Each work-item adds its group's sizes, and those that its neighbours in the group have left in local memory.
+/// Each work-item adds its group's sizes, and those that its neighbours in the group have left in
+/// local memory.
 const TEXT: &str = "
     kernel void k(global int *y, local int *part) {
         size_t l = get_local_id(1) * get_local_size(0) + get_local_id(0), items = get_local_size(0) * get_local_size(1);

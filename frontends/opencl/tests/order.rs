@@ -1,5 +1,5 @@
-//! What programs rely on beside results: the order of what is not tracked, when functions of theirs are called, and what a
-//! failure leaves alone.
+//! What programs rely on beside results: the order of what is not tracked, when functions of theirs
+//! are called, and what a failure leaves alone.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -322,7 +322,8 @@ fn a_buffer_of_two_queues_keeps_the_order_of_each() {
     let (late, sixes) = (user(&setup), [6; COUNT]);
     write(other, own, sixes.as_ptr(), &[late]);
     copy(other, kept, copied);
-    // What comes after that in the second queue is on buffers of its own, and keeps its place all the same.
+    // What comes after that in the second queue is on buffers of its own, and keeps its place all
+    // the same.
     copy(other, own, copied);
     setup.do_other_things();
     complete(gate);

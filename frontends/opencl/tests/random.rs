@@ -1,5 +1,5 @@
-//! A caller who calls anything with anything: handles that are valid, released, of another kind or no handles at all, from
-//! several threads. Whatever the library answers, it must answer.
+//! A caller who calls anything with anything: handles that are valid, released, of another kind or
+//! no handles at all, from several threads. Whatever the library answers, it must answer.
 //!
 //! `QUIPU_TEST_CALLS` says how many calls each thread makes (20,000 without it).
 
@@ -47,7 +47,8 @@ enum Of {
 
 const KINDS: usize = 12;
 
-/// Handles, as addresses, by their kinds: those that were given out, whether they were released since or not.
+/// Handles, as addresses, by their kinds: those that were given out, whether they were released
+/// since or not.
 #[derive(Default)]
 struct World {
     handles: [Vec<usize>; KINDS],
@@ -120,8 +121,9 @@ fn call(
         },
     );
     let mut event = null_mut();
-    // Memory that is passed holds as many bytes as any valid call can mean. So a call that is refused may name more.
-    // SAFETY: pointers are null or valid for what valid calls read and write; handles need no promise.
+    // Memory that is passed holds as many bytes as any valid call can mean. So a call that is
+    // refused may name more. SAFETY: pointers are null or valid for what valid calls read and
+    // write; handles need no promise.
     unsafe {
         match draw.below(32) {
             0 => keep(
@@ -337,7 +339,8 @@ fn call(
                     num_samples: 0,
                     buffer,
                 };
-                // Rows are eight texels of sixteen bytes at most, so the largest fits what is passed.
+                // Rows are eight texels of sixteen bytes at most, so the largest fits what is
+                // passed.
                 let flags = [0, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_ONLY, 1 << 40][draw.below(4)];
                 let pointer = match flags {
                     CL_MEM_COPY_HOST_PTR => host,
@@ -548,7 +551,8 @@ fn call_extension(
         0 => null_mut(),
         _ => &raw mut handle,
     };
-    // SAFETY: pointers are null or valid for what valid calls read and write; handles need no promise.
+    // SAFETY: pointers are null or valid for what valid calls read and write; handles need no
+    // promise.
     unsafe {
         match draw.below(13) {
             10 => call_semaphore(extension, world, draw, code),
@@ -571,8 +575,8 @@ fn call_extension(
             }
             12 => {
                 *code = match draw.below(2) {
-                    // A kernel that reaches memory by an address that is none is the program's own fault. The host's memory is
-                    // an address, too.
+                    // A kernel that reaches memory by an address that is none is the program's own
+                    // fault. The host's memory is an address, too.
                     0 => {
                         let address = host.expose_provenance() as u64;
                         extension.set_address.unwrap()(any(Of::Kernel, draw), 0, address)
@@ -691,7 +695,8 @@ fn call_extension(
                     }
                     1 => {
                         let pointer = any(Of::Unified, draw);
-                        // A fill of memory that is freed is the program's own fault, so what is filled is not freed.
+                        // A fill of memory that is freed is the program's own fault, so what is
+                        // filled is not freed.
                         let mut kind = 0_u32;
                         let room = (&raw mut kind).cast();
                         let name = CL_MEM_ALLOC_TYPE_INTEL;
@@ -720,8 +725,8 @@ fn call_extension(
                         );
                         keep(Of::Event, event, draw);
                     }
-                    // A free waits for all commands, which wait for events that nobody may ever complete. So what is freed
-                    // here is no allocation.
+                    // A free waits for all commands, which wait for events that nobody may ever
+                    // complete. So what is freed here is no allocation.
                     _ => *code = extension.free.unwrap()(any(Of::Context, draw), host),
                 }
             }

@@ -37,7 +37,8 @@ unsafe extern "C" fn ended(_event: cl_event, _status: cl_int, data: *mut std::ff
 
 #[test]
 fn no_thread_of_the_library_takes_signals_of_the_program() {
-    // Two contexts, a callback and commands: so there are all threads that a process has with processors alone.
+    // Two contexts, a callback and commands: so there are all threads that a process has with
+    // processors alone.
     let setups = [Setup::new(), Setup::new()];
     let (sender, is_called) = channel::<()>();
     let data = (&raw const sender).cast_mut().cast();

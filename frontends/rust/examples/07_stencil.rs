@@ -2,7 +2,8 @@
 
 use quipu::prelude::*;
 
-/// One step: each element becomes the average of its four neighbours. Beyond the border it is as warm as on it.
+/// One step: each element becomes the average of its four neighbours. Beyond the border it is as
+/// warm as on it.
 #[kernel]
 fn spread(_acc: &impl Accelerator<2>, before: GlobalRef<f32, 2>, mut after: OwnElements<f32, 2>) {
     let last_row = before.extent()[0] - 1;

@@ -1,4 +1,5 @@
-//! A generic kernel, with device functions and structs as arguments: how much of a square a shape covers.
+//! A generic kernel, with device functions and structs as arguments: how much of a square a shape
+//! covers.
 
 use quipu::prelude::*;
 

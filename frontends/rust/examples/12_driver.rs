@@ -1,5 +1,5 @@
-//! Open at both ends: a driver that is no part of Quipu is registered at run time, and a container of one's own is read
-//! and written like any other.
+//! Open at both ends: a driver that is no part of Quipu is registered at run time, and a container
+//! of one's own is read and written like any other.
 //!
 //! The driver is a crate outside of the workspace, `lab/abacus`: a device with memory of its own.
 

@@ -22,7 +22,8 @@ pub fn main() -> quipu::Result<()> {
     let server = Server::new(kernels)
         .address("127.0.0.1:0")
         .folder(keys.join("node"));
-    // Without `one_process` each client has a process of its own, which is this program, started anew.
+    // Without `one_process` each client has a process of its own, which is this program, started
+    // anew.
     let serving = server.one_process().start()?;
 
     // On another machine, `quipu pair` does this once, and `QUIPU_NODES` asks for the node.

@@ -1,4 +1,5 @@
-//! Open to other languages: a printer that is no part of Quipu is registered at run time, and writes kernels down.
+//! Open to other languages: a printer that is no part of Quipu is registered at run time, and
+//! writes kernels down.
 //!
 //! The printer is a crate outside of the workspace, `lab/python`.
 

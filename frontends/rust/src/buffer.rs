@@ -14,8 +14,8 @@ use std::ops::{Bound, Range, RangeBounds};
 /// [slices](Buffer::slice) are the same memory, which is freed when the last of
 /// them is gone and every command that uses it is over.
 ///
-/// Commands are ordered by the bytes that they touch, not by the handles in use. A command that reads what an earlier
-/// one writes waits for it, on whichever queue either is.
+/// Commands are ordered by the bytes that they touch, not by the handles in use. A command that
+/// reads what an earlier one writes waits for it, on whichever queue either is.
 pub struct Buffer<T: Element> {
     memory: MemoryRef,
     offset: u64,
@@ -151,20 +151,22 @@ impl<T: Element> Buffer<T> {
         self.view(Layout::dense(extent)?)
     }
 
-    /// For the arguments of a launch: the kernel writes every element without reading any. Its present elements need
-    /// not be brought to the device, and an earlier failure to write it is over.
+    /// For the arguments of a launch: the kernel writes every element without reading any. Its
+    /// present elements need not be brought to the device, and an earlier failure to write it is
+    /// over.
     #[must_use]
     pub fn overwrite(&mut self) -> Overwrite<'_, T> {
         Overwrite { buffer: self }
     }
 
-    /// Says that only the first bytes of the buffer are in use: as many as the first element of `size` says when a
-    /// transfer runs. Reads, writes and copies move that many and no more, and so do migrations between memory
-    /// spaces. Bytes past them read as zero then. A number larger than the buffer counts as its size. `None` takes
-    /// that back.
+    /// Says that only the first bytes of the buffer are in use: as many as the first element of
+    /// `size` says when a transfer runs. Reads, writes and copies move that many and no more, and
+    /// so do migrations between memory spaces. Bytes past them read as zero then. A number larger
+    /// than the buffer counts as its size. `None` takes that back.
     ///
-    /// Fills and kernels mind no content size. A kernel sees all bytes of the buffer; those past the content hold the
-    /// last values written there in the same memory space, and zero if the last write was in another.
+    /// Fills and kernels mind no content size. A kernel sees all bytes of the buffer; those past
+    /// the content hold the last values written there in the same memory space, and zero if the
+    /// last write was in another.
     ///
     /// Counted from the buffer's first byte, in bytes, also when this is a slice
     /// of it.

@@ -67,10 +67,11 @@ impl Context {
         &self.0.devices
     }
 
-    /// The device that is probably fastest. A GPU comes before an accelerator, an accelerator before a CPU, and a CPU
-    /// before a simulated device. Among equals, the device with most multiprocessors comes first. A CPU that works in the
-    /// host's memory comes before the same CPU as an OpenCL device. The serial device comes after all of these, then lost
-    /// devices, then devices with built-in kernels alone. Devices of nodes count as those of this machine.
+    /// The device that is probably fastest. A GPU comes before an accelerator, an accelerator
+    /// before a CPU, and a CPU before a simulated device. Among equals, the device with most
+    /// multiprocessors comes first. A CPU that works in the host's memory comes before the same CPU
+    /// as an OpenCL device. The serial device comes after all of these, then lost devices, then
+    /// devices with built-in kernels alone. Devices of nodes count as those of this machine.
     #[must_use]
     pub fn fastest(&self) -> Device {
         use quipu_scheduler::DeviceKind::{Accelerator, Cpu, Custom, Gpu};
@@ -152,7 +153,8 @@ impl Context {
     fn wait_for_queues(&self, which: impl Fn(&Device) -> bool) -> Result<()> {
         // In a child of `fork`, another thread may have had the lock.
         quipu_scheduler::process::check()?;
-        // Without the lock: a waiting thread may run commands, which may make, drop and wait for queues.
+        // Without the lock: a waiting thread may run commands, which may make, drop and wait for
+        // queues.
         let cores: Vec<_> = {
             let queues = self.0.queues();
             let chosen = queues.iter().filter(|known| which(&known.device));
@@ -271,8 +273,8 @@ impl Context {
         Program::new(source)
     }
 
-    /// A program that is a module of SPIR-V, with kernels as OpenCL has them, for devices that run native code. The machine
-    /// has to have a translator, `llvm-spirv`.
+    /// A program that is a module of SPIR-V, with kernels as OpenCL has them, for devices that run
+    /// native code. The machine has to have a translator, `llvm-spirv`.
     ///
     /// # Errors
     /// If it is no such module. Its instructions are read when a kernel of it is first launched.
@@ -280,13 +282,14 @@ impl Context {
         Program::of_spirv(module)
     }
 
-    /// Hands polling over to the caller until the returned [`Polling`] is dropped. The caller must call
-    /// [`Context::poll`] to notice finished commands, for example between the tasks of a scheduler. Quipu's threads do
-    /// not poll meanwhile. This concerns queues with [`Completion::Polling`](crate::Completion::Polling) on devices of
-    /// vendors' libraries, in all contexts. Other queues work as before.
+    /// Hands polling over to the caller until the returned [`Polling`] is dropped. The caller must
+    /// call [`Context::poll`] to notice finished commands, for example between the tasks of a
+    /// scheduler. Quipu's threads do not poll meanwhile. This concerns queues with
+    /// [`Completion::Polling`](crate::Completion::Polling) on devices of vendors' libraries, in all
+    /// contexts. Other queues work as before.
     ///
-    /// While any thread waits ([`Event::wait`](crate::Event::wait) and the like), Quipu polls again, so nothing hangs.
-    /// Futures and callbacks do not count as waits.
+    /// While any thread waits ([`Event::wait`](crate::Event::wait) and the like), Quipu polls
+    /// again, so nothing hangs. Futures and callbacks do not count as waits.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -307,9 +310,10 @@ impl Context {
         self.0.core.polling()
     }
 
-    /// Looks once for commands that have ended on the context's devices: their futures are woken, their callbacks
-    /// called, and the commands that waited for them go to their devices. Never blocks; of several threads one looks.
-    /// True if there is something on a device still. May be called without [`Context::polling`], too.
+    /// Looks once for commands that have ended on the context's devices: their futures are woken,
+    /// their callbacks called, and the commands that waited for them go to their devices. Never
+    /// blocks; of several threads one looks. True if there is something on a device still. May be
+    /// called without [`Context::polling`], too.
     pub fn poll(&self) -> bool {
         self.0.core.poll()
     }

@@ -49,14 +49,15 @@ impl Device {
         self.0.driver_name()
     }
 
-    /// The device's selector, which [`Platform::device`](crate::Platform::device) takes: `cpu:0`, or `node-1/cuda:1` on another
-    /// machine.
+    /// The device's selector, which [`Platform::device`](crate::Platform::device) takes: `cpu:0`,
+    /// or `node-1/cuda:1` on another machine.
     #[must_use]
     pub fn selector(&self) -> String {
         self.0.selector()
     }
 
-    /// True if a name means this device: its selector, with or without the number, its machine, or its driver.
+    /// True if a name means this device: its selector, with or without the number, its machine, or
+    /// its driver.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.0.is_called(name)
@@ -93,23 +94,23 @@ impl Device {
     }
 
     /// True if kernels there can wait for all blocks of their launch
-    /// ([`GridAccelerator`](crate::kernels::GridAccelerator)). Processors and NVIDIA GPUs with CUDA can. Of a device of another
-    /// machine it is not known, and this is false.
+    /// ([`GridAccelerator`](crate::kernels::GridAccelerator)). Processors and NVIDIA GPUs with CUDA
+    /// can. Of a device of another machine it is not known, and this is false.
     #[must_use]
     pub fn has_grid_barrier(&self) -> bool {
         self.0.has_grid_barrier()
     }
 
     /// True if kernels there can order memory accesses of different blocks by
-    /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of OpenCL whose
-    /// language is 1.2, or 3.0 without that.
+    /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of
+    /// OpenCL whose language is 1.2, or 3.0 without that.
     #[must_use]
     pub fn has_device_fence(&self) -> bool {
         self.0.has_device_fence()
     }
 
-    /// The kernels that it has built in: a camera's next frame, a decoder's output. Devices of the kind
-    /// [`Custom`](DeviceKind::Custom) run these and no others.
+    /// The kernels that it has built in: a camera's next frame, a decoder's output. Devices of the
+    /// kind [`Custom`](DeviceKind::Custom) run these and no others.
     #[must_use]
     pub fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
         self.0.built_in_kernels()
@@ -167,8 +168,8 @@ impl Device {
         ancestors.any(|device| *device == other.0)
     }
 
-    /// Resets the device, for every context: the commands that run on it fail, their output is as lost as after any
-    /// failure, and the device is usable again.
+    /// Resets the device, for every context: the commands that run on it fail, their output is as
+    /// lost as after any failure, and the device is usable again.
     ///
     /// # Errors
     /// If it cannot be reset. Devices whose memory is the host's keep nothing

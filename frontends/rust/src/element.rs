@@ -6,10 +6,10 @@ use std::any::TypeId;
 /// A type that can live on a device: plain data without padding, whose fresh
 /// memory, all zeros, is a value.
 ///
-/// Every type is one that is `NoUninit` (so that it can be uploaded), `CheckedBitPattern` (so that bytes that come
-/// back can be checked) and `Zeroable`: the integers and floats, arrays of them, `bool`, and structs and field-less
-/// enums with bytemuck's derives. (Of arrays bytemuck knows only those of which all bits are a value: `[bool; 2]` is
-/// none, and `[u8; 2]` is one.)
+/// Every type is one that is `NoUninit` (so that it can be uploaded), `CheckedBitPattern` (so that
+/// bytes that come back can be checked) and `Zeroable`: the integers and floats, arrays of them,
+/// `bool`, and structs and field-less enums with bytemuck's derives. (Of arrays bytemuck knows only
+/// those of which all bits are a value: `[bool; 2]` is none, and `[u8; 2]` is one.)
 ///
 /// A type with references is none, nor is one with padding:
 ///

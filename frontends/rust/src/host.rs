@@ -1,8 +1,9 @@
 //! Memory of the host, as transfers see it.
 //!
-//! [`HostView`] is the trait of containers that buffers can be written from and read to; slices, arrays, vectors,
-//! boxed slices and [`Pinned`](crate::Pinned) memory do. [`Source`] is the trait of containers that can be handed
-//! over to be written to a buffer: every owned container, and shared ones ([`Arc`]).
+//! [`HostView`] is the trait of containers that buffers can be written from and read to; slices,
+//! arrays, vectors, boxed slices and [`Pinned`](crate::Pinned) memory do. [`Source`] is the trait
+//! of containers that can be handed over to be written to a buffer: every owned container, and
+//! shared ones ([`Arc`]).
 
 use crate::element::Element;
 use std::sync::Arc;
@@ -63,13 +64,15 @@ macro_rules! views {
 
 views!([] [T], [const N: usize] [T; N], [] Vec<T>, [] Box<[T]>);
 
-/// A container that can be handed over to be written to a buffer, and comes back through the future of the write.
+/// A container that can be handed over to be written to a buffer, and comes back through the future
+/// of the write.
 ///
-/// Every [`HostView`] that owns its memory is one, and so are its shared forms: an [`Arc`] of a slice or a container,
-/// or a slice that lives for ever.
+/// Every [`HostView`] that owns its memory is one, and so are its shared forms: an [`Arc`] of a
+/// slice or a container, or a slice that lives for ever.
 ///
 /// A borrowed slice is none: nothing would keep it there until the device reads it. Use
-/// [`Queue::write_slice`](crate::Queue::write_slice), which waits, or [`Queue::scope`](crate::Queue::scope).
+/// [`Queue::write_slice`](crate::Queue::write_slice), which waits, or
+/// [`Queue::scope`](crate::Queue::scope).
 ///
 /// ```compile_fail,E0597
 /// # use quipu::prelude::*;

@@ -86,7 +86,8 @@ impl<const D: usize> Layout<D> {
     /// With neighbours that are so many elements apart along each dimension.
     ///
     /// # Errors
-    /// If the extent overflows, rows would overlap, or neighbours along the last dimension do not touch.
+    /// If the extent overflows, rows would overlap, or neighbours along the last dimension do not
+    /// touch.
     #[cfg(feature = "serve")]
     pub(crate) fn strided(extent: [usize; D], strides: [usize; D]) -> Result<Self> {
         let apart = |dimension: usize| {

@@ -46,11 +46,11 @@
 //!
 //! # What safe code cannot do
 //!
-//! * *Race.* Commands that touch the same bytes, one of them writing, are ordered on all queues of a
-//!   context. A launch is refused if its arguments overlap and one of them is written. A command on a
-//!   mapped buffer is refused.
-//! * *Touch memory that is gone.* A command owns its arguments, or borrows them in a scope that waits.
-//!   A buffer's memory is freed after the last command that uses it.
+//! * *Race.* Commands that touch the same bytes, one of them writing, are ordered on all queues of
+//!   a context. A launch is refused if its arguments overlap and one of them is written. A command
+//!   on a mapped buffer is refused.
+//! * *Touch memory that is gone.* A command owns its arguments, or borrows them in a scope that
+//!   waits. A buffer's memory is freed after the last command that uses it.
 //! * *Get bits that are no value of their type.* Reads and mappings check them.
 //!
 //! `unsafe` kernels can break each of these promises.
@@ -73,8 +73,8 @@
 //!
 //! There is no default device, queue or context. Platforms share one thing: a process has one CPU
 //! pool, unless a platform asks for [one of its own](PlatformBuilder::cpu). The log is off until a
-//! program calls [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the environment writes a trace
-//! of any program. The trace is complete when the last context is dropped.
+//! program calls [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the environment writes a
+//! trace of any program. The trace is complete when the last context is dropped.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -163,10 +163,10 @@ pub mod __macro {
 pub mod diagnostics {
     //! Questions to a program that stands still.
     //!
-    //! [`wait_graph`] lists the threads and commands that wait, and for which: for a thread of your own that watches
-    //! the others, or a debugger. With `QUIPU_WATCH=10` in the environment, and a log (`QUIPU_LOG=warn`), each wait
-    //! that takes longer than ten seconds logs it by itself; [`log_waits_longer_than`] does the same from within a
-    //! program.
+    //! [`wait_graph`] lists the threads and commands that wait, and for which: for a thread of your
+    //! own that watches the others, or a debugger. With `QUIPU_WATCH=10` in the environment, and a
+    //! log (`QUIPU_LOG=warn`), each wait that takes longer than ten seconds logs it by itself;
+    //! [`log_waits_longer_than`] does the same from within a program.
     //!
     //! ```
     //! # use quipu::prelude::*;
@@ -193,8 +193,8 @@ pub mod diagnostics {
 
 pub mod driver {
     //! The items that a driver is made with, also one from outside of this project: see
-    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the example `12_driver`, whose driver is in
-    //! `lab/abacus`. The contract is [`Driver`]'s.
+    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the example `12_driver`,
+    //! whose driver is in `lab/abacus`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|

@@ -1,8 +1,8 @@
 //! The log that `QUIPU_LOG` asks for.
 //!
-//! Its value is a filter as `Targets` of `tracing-subscriber` defines it: levels, and targets with levels. A bare
-//! word that is neither a level nor a module of Quipu would be a filter that shows nothing; it is
-//! refused instead.
+//! Its value is a filter as `Targets` of `tracing-subscriber` defines it: levels, and targets with
+//! levels. A bare word that is neither a level nor a module of Quipu would be a filter that shows
+//! nothing; it is refused instead.
 
 use quipu_environment::LOG;
 use quipu_scheduler::Result;
@@ -63,8 +63,9 @@ fn init_logging(otherwise: Option<&str>) -> Result<bool> {
     Ok(started.is_ok())
 }
 
-/// Prints by another layer, which keeps a buffer for each thread in a thread-local with a destructor. A thread that ends may log after
-/// that is gone, where it would panic: its lines are printed plainly then.
+/// Prints by another layer, which keeps a buffer for each thread in a thread-local with a
+/// destructor. A thread that ends may log after that is gone, where it would panic: its lines are
+/// printed plainly then.
 struct Printer<L>(L);
 
 /// Dropped before that buffer, as it is made after it.

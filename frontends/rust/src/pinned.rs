@@ -67,7 +67,8 @@ impl<T: Element> Pinned<T> {
         })
     }
 
-    /// True if the system has locked the memory. Where its limits forbid that, the memory is usable all the same.
+    /// True if the system has locked the memory. Where its limits forbid that, the memory is usable
+    /// all the same.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked

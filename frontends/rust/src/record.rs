@@ -1,7 +1,7 @@
 //! Recorded graphs: commands that are recorded once and launched many times.
 //!
-//! The facts that an enqueue finds out each time (buffers, waits, migrations between devices) are found out once. A
-//! launch is one command, however many are in it.
+//! The facts that an enqueue finds out each time (buffers, waits, migrations between devices) are
+//! found out once. A launch is one command, however many are in it.
 //!
 //! | recorded | how |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | host tasks | may be called many times, and give no value: what they find goes to buffers |
 //! | markers, barriers, waits for other recorded commands | as by a queue, with [`Node`]s in place of events |
 //!
-//! A graph cannot hold things that there are only once. The compiler refuses a closure that can be called only once.
-//! It also refuses borrowed memory and reads, for whose bytes there would be no future:
+//! A graph cannot hold things that there are only once. The compiler refuses a closure that can be
+//! called only once. It also refuses borrowed memory and reads, for whose bytes there would be no
+//! future:
 //!
 //! ```compile_fail,E0507
 //! # fn test(recording: &quipu::Recording, queue: &quipu::Queue, text: String) -> quipu::Result<()> {
@@ -20,9 +21,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! For the same reason a recorder has no native calls ([`Queue::async_execute`] and its like): their closures put
-//! their work into a device's queue once. Where a graph is to hold such a call, launch two graphs, one before and one
-//! after, with the call between them:
+//! For the same reason a recorder has no native calls ([`Queue::async_execute`] and its like):
+//! their closures put their work into a device's queue once. Where a graph is to hold such a call,
+//! launch two graphs, one before and one after, with the call between them:
 //!
 //! ```compile_fail,E0599
 //! # use quipu::driver::OpenClQueue;
@@ -94,8 +95,8 @@ pub use quipu_scheduler::graph::Node;
 /// ```
 pub struct Recording(Core);
 
-/// A recorded graph, launched by [`Queue::launch_graph`]. It does not change. Clones are the same graph; the objects
-/// that it uses live as long as it does.
+/// A recorded graph, launched by [`Queue::launch_graph`]. It does not change. Clones are the same
+/// graph; the objects that it uses live as long as it does.
 #[derive(Clone)]
 pub struct Graph(quipu_scheduler::Graph);
 
@@ -140,8 +141,8 @@ impl Graph {
         &self.0
     }
 
-    /// The number of commands that a launch runs: those recorded, and migrations and markers that were needed between
-    /// them.
+    /// The number of commands that a launch runs: those recorded, and migrations and markers that
+    /// were needed between them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -153,8 +154,9 @@ impl Graph {
         self.0.is_empty()
     }
 
-    /// The times at which the commands of the latest launch passed their states: name, kind and times of those whose
-    /// queues keep [timestamps](crate::QueueOptions::profiling). To be called when the launch is over.
+    /// The times at which the commands of the latest launch passed their states: name, kind and
+    /// times of those whose queues keep [timestamps](crate::QueueOptions::profiling). To be called
+    /// when the launch is over.
     #[must_use]
     pub fn profiles(&self) -> Vec<(String, Kind, crate::Profile)> {
         self.0.profiles()
@@ -253,9 +255,9 @@ impl Recorder<'_> {
             })
     }
 
-    /// Records a closure on the host, which is called once in each launch. It may touch anything: on an in-order
-    /// queue it runs after everything that was recorded for it before, and before everything after; and the launch as
-    /// a whole is ordered so where it is launched.
+    /// Records a closure on the host, which is called once in each launch. It may touch anything:
+    /// on an in-order queue it runs after everything that was recorded for it before, and before
+    /// everything after; and the launch as a whole is ordered so where it is launched.
     ///
     /// # Errors
     /// As [`Recorder::launch`].
@@ -267,8 +269,8 @@ impl Recorder<'_> {
         })
     }
 
-    /// As [`Recorder::host_task`], for a closure that may fail: an error fails its command, the commands that depend
-    /// on it, and the launch.
+    /// As [`Recorder::host_task`], for a closure that may fail: an error fails its command, the
+    /// commands that depend on it, and the launch.
     ///
     /// # Errors
     /// As [`Recorder::launch`].
@@ -341,7 +343,8 @@ impl Recorder<'_> {
         self.recording.0.marker(self.queue.core(), &self.after)
     }
 
-    /// As [`Recorder::marker`], and everything that is recorded for the queue after it waits for it.
+    /// As [`Recorder::marker`], and everything that is recorded for the queue after it waits for
+    /// it.
     ///
     /// # Errors
     /// As [`Recorder::launch`].

@@ -1,7 +1,7 @@
 //! Variables of the program that kernels use without being passed them.
 //!
-//! A context has a buffer for each that is used in it. These are kept in a list that only grows, so that a launch
-//! borrows a buffer from it as it borrows one that it is passed, without a lock.
+//! A context has a buffer for each that is used in it. These are kept in a list that only grows, so
+//! that a launch borrows a buffer from it as it borrows one that it is passed, without a lock.
 
 use crate::buffer::Buffer;
 use crate::context::Context;
@@ -12,9 +12,9 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-/// A variable in the memory of devices, which is there for the whole program: a `static`. Kernels name it with
-/// `#[variable(NAME)]` at a parameter, for which nothing is passed then. The parameter's type says whether they read
-/// or write it.
+/// A variable in the memory of devices, which is there for the whole program: a `static`. Kernels
+/// name it with `#[variable(NAME)]` at a parameter, for which nothing is passed then. The
+/// parameter's type says whether they read or write it.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -38,9 +38,10 @@ use std::sync::atomic::AtomicBool;
 /// # Ok(()) }
 /// ```
 ///
-/// Each context has its own, made when it is first used there, with the elements that the variable begins with. It is a
-/// buffer as any: all devices of the context see it, it moves to where it is used, and commands that touch it are ordered.
-/// In a recorded graph it is that of the graph's context.
+/// Each context has its own, made when it is first used there, with the elements that the variable
+/// begins with. It is a buffer as any: all devices of the context see it, it moves to where it is
+/// used, and commands that touch it are ordered. In a recorded graph it is that of the graph's
+/// context.
 ///
 /// A variable has a place of its own, so a `const` is none:
 ///
@@ -94,8 +95,8 @@ pub struct Variable<T: Element> {
 /// }
 /// ```
 ///
-/// A value that never changes is better a `const` array, which is compiled into the kernel, where devices have memory
-/// for constants.
+/// A value that never changes is better a `const` array, which is compiled into the kernel, where
+/// devices have memory for constants.
 pub struct Constant<T: Element>(Variable<T>);
 
 /// The elements with which a variable begins.
@@ -154,7 +155,8 @@ impl<T: Element> Constant<T> {
         Self(Variable::zeroed(length))
     }
 
-    /// The constant of a context: for the host, to read and write it. Launches see the writes before them.
+    /// The constant of a context: for the host, to read and write it. Launches see the writes
+    /// before them.
     ///
     /// # Errors
     /// If it has no elements, or more than a buffer can have.
@@ -184,7 +186,8 @@ impl<T: Element> fmt::Debug for Constant<T> {
     }
 }
 
-/// The buffers of a context's variables, in the order in which these were first used. A program has few.
+/// The buffers of a context's variables, in the order in which these were first used. A program has
+/// few.
 #[derive(Default)]
 pub(crate) struct Variables(OnceLock<Box<Used>>);
 

@@ -1,5 +1,6 @@
-//! What the environment can ask for: a log, a trace, and that kernels are checked. Each in a process of its
-//! own, which runs one of the tests below that are ignored otherwise. And that all it can ask for is documented.
+//! What the environment can ask for: a log, a trace, and that kernels are checked. Each in a
+//! process of its own, which runs one of the tests below that are ignored otherwise. And that all
+//! it can ask for is documented.
 
 use quipu::drivers::{CpuDriver, Options, SerialDriver, SimDriver};
 use quipu::prelude::*;
@@ -229,8 +230,8 @@ fn check() {
         queue.wait().unwrap();
         println!("{driver} has told");
     }
-    // What nobody asked for is told a moment after its end, which the process is not to overtake: a driver waits for its threads, if
-    // none of them has it last.
+    // What nobody asked for is told a moment after its end, which the process is not to overtake: a
+    // driver waits for its threads, if none of them has it last.
     drop(context);
     while Arc::strong_count(&pool) > 1 || Arc::strong_count(&machine) > 1 {
         std::thread::yield_now();
@@ -346,7 +347,8 @@ fn documented() -> BTreeSet<String> {
     variables(&page, '`').map(str::to_owned).collect()
 }
 
-/// What the sources in a folder say of the environment: the variables that they name, and files that read others than these.
+/// What the sources in a folder say of the environment: the variables that they name, and files
+/// that read others than these.
 #[derive(Default)]
 struct Said {
     names: BTreeSet<String>,

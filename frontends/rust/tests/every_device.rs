@@ -1,8 +1,9 @@
-//! One context of devices of all kinds that the machine has: the processor's cores, simulated accelerators, every OpenCL
-//! device, every CUDA device. Random graphs over all of them at once leave what a sequential program would.
+//! One context of devices of all kinds that the machine has: the processor's cores, simulated
+//! accelerators, every OpenCL device, every CUDA device. Random graphs over all of them at once
+//! leave what a sequential program would.
 //!
-//! `QUIPU_TEST_CUDA=1` says that there is a CUDA device, `QUIPU_TEST_OPENCL_DEVICES=pthread,NVIDIA` that there are OpenCL
-//! devices with these words in their names: one that is missing fails.
+//! `QUIPU_TEST_CUDA=1` says that there is a CUDA device, `QUIPU_TEST_OPENCL_DEVICES=pthread,NVIDIA`
+//! that there are OpenCL devices with these words in their names: one that is missing fails.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu::drivers::{CpuDriver, CudaDriver, OpenClDriver, Options, SimDriver};

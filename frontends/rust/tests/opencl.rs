@@ -31,7 +31,8 @@ fn each_queue(test: &dyn Fn(&Context, &Queue)) {
     }
 }
 
-/// The same, with faults recorded in pinned memory of the host, as on devices with memory of their own.
+/// The same, with faults recorded in pinned memory of the host, as on devices with memory of their
+/// own.
 fn each_queue_that_pins(test: &dyn Fn(&Context, &Queue)) {
     let Ok(devices) = OpenCl::open() else {
         // Whether that is a failure is up to the others.

@@ -1,14 +1,16 @@
-//! Times the matrix product against OpenBLAS, one after the other, many times, with one thread and with all:
-//! `cargo run --release -p quipu-algorithms --example against_openblas [side] [--gates]`.
+//! Times the matrix product against OpenBLAS, one after the other, many times, with one thread and
+//! with all: `cargo run --release -p quipu-algorithms --example against_openblas [side] [--gates]`.
 //!
-//! OpenBLAS is loaded at run time: `libopenblas.so.0`, or what the variable `QUIPU_OPENBLAS` says. A ratio of 1 is
-//! equally fast, more is faster than OpenBLAS; with `--gates` it fails if one is below 0.7.
+//! OpenBLAS is loaded at run time: `libopenblas.so.0`, or what the variable `QUIPU_OPENBLAS` says.
+//! A ratio of 1 is equally fast, more is faster than OpenBLAS; with `--gates` it fails if one is
+//! below 0.7.
 //!
-//! It does not know every processor by name, and takes one with AVX-512 that it does not know for one without, or for one of
+//! It does not know every processor by name, and takes one with AVX-512 that it does not know for
+//! one without, or for one of
 //! 2004. So it is told by `OPENBLAS_CORETYPE` which it is like, unless that is set.
 //!
-//! Its threads spin for tens of milliseconds after each product, on cores that ours are measured on next. So they are
-//! told to sleep at once, by `OPENBLAS_THREAD_TIMEOUT`, unless that is set.
+//! Its threads spin for tens of milliseconds after each product, on cores that ours are measured on
+//! next. So they are told to sleep at once, by `OPENBLAS_THREAD_TIMEOUT`, unless that is set.
 
 use libloading::{Library, Symbol};
 use quipu::prelude::*;

@@ -1,9 +1,10 @@
 //! What the launch of a kernel costs beside a host task that does the same to the same buffer:
 //! `cargo run --release -p quipu-algorithms --example launch_cost [-- --gates]`.
 //!
-//! A chain of commands, each of which adds one to a number, is enqueued in an in-order queue behind an event of ours,
-//! which is then completed. Measured are both halves, enqueueing and running, of both kinds in turn; the number is
-//! checked. With `--gates` it fails if a launch takes 50 ns more than a task.
+//! A chain of commands, each of which adds one to a number, is enqueued in an in-order queue behind
+//! an event of ours, which is then completed. Measured are both halves, enqueueing and running, of
+//! both kinds in turn; the number is checked. With `--gates` it fails if a launch takes 50 ns more
+//! than a task.
 
 use quipu::prelude::*;
 use std::process::ExitCode;

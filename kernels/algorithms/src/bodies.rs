@@ -25,8 +25,8 @@ fn pulled<T: Float>(softening: T, body: [T; 4], others: &[[T; 4]], sum: [T; 4]) 
     sum
 }
 
-/// Sets element `i` of the acceleration to that of body `i` by all bodies. A block takes as many bodies at a time
-/// into its shared memory as it has threads, of one element each.
+/// Sets element `i` of the acceleration to that of body `i` by all bodies. A block takes as many
+/// bodies at a time into its shared memory as it has threads, of one element each.
 ///
 /// A body is its place and its mass; an acceleration has a fourth component, 0.
 #[kernel]
@@ -58,13 +58,13 @@ pub async fn attract_tiles<T: Float + SharedElement>(
     }
 }
 
-/// Sets each `[x, y, z, 0]` of `acceleration` to the sum over all bodies, each `[x, y, z, mass]`, of mass times distance
-/// over the third power of (the square of the distance plus `softening`)'s square root: gravity with a constant of 1.
-/// `softening`, the square of a length, keeps near bodies, and a body and itself, from dividing by zero: it has to be
-/// greater than that.
+/// Sets each `[x, y, z, 0]` of `acceleration` to the sum over all bodies, each `[x, y, z, mass]`,
+/// of mass times distance over the third power of (the square of the distance plus `softening`)'s
+/// square root: gravity with a constant of 1. `softening`, the square of a length, keeps near
+/// bodies, and a body and itself, from dividing by zero: it has to be greater than that.
 ///
-/// Sums are made in the order of the bodies: the same bits on every device. n^2 interactions of 21 operations. (Nyland,
-/// Harris and Prins, "Fast N-Body Simulation with CUDA", 2007.)
+/// Sums are made in the order of the bodies: the same bits on every device. n^2 interactions of 21
+/// operations. (Nyland, Harris and Prins, "Fast N-Body Simulation with CUDA", 2007.)
 ///
 /// # Errors
 /// If the lengths differ; as [`Queue::launch`].
@@ -87,7 +87,8 @@ where
             ),
         );
     }
-    // A barrier for each tile, so that there are many bodies in one also where the device would have single threads.
+    // A barrier for each tile, so that there are many bodies in one also where the device would
+    // have single threads.
     let threads = threads(queue.limits()).max(64);
     queue.launch(
         WorkDivision::new(bodies.len().div_ceil(threads), threads, 1),

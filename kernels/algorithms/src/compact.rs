@@ -28,7 +28,8 @@ impl<T: KernelData, F: Function<T, bool> + KernelData> Totals<T, u64, Sum> for K
     }
 }
 
-/// Writes the elements of a part that are kept, from place `to` up to `end`, where their places end or `y` does.
+/// Writes the elements of a part that are kept, from place `to` up to `end`, where their places end
+/// or `y` does.
 #[device]
 fn write_kept<T: Copy, F: Function<T, bool>>(
     keep: F,
@@ -39,7 +40,8 @@ fn write_kept<T: Copy, F: Function<T, bool>>(
 ) {
     let mut to = to;
     for x in part {
-        // Elements that are not kept are written, too, and overwritten by the next kept one: faster than a branch.
+        // Elements that are not kept are written, too, and overwritten by the next kept one: faster
+        // than a branch.
         if to < end {
             // SAFETY: the places up to `end` are this thread's alone.
             unsafe { y.write(to, *x) };
@@ -78,8 +80,8 @@ fn write_decided<T: Copy>(part: &[T], kept: &[u8], to: &mut [T]) {
     }
 }
 
-/// As [`compact_tiles`], for blocks of one thread, which asks `keep` once for each element. A tile has as many elements
-/// as a thread in the launch, 16384 at most.
+/// As [`compact_tiles`], for blocks of one thread, which asks `keep` once for each element. A tile
+/// has as many elements as a thread in the launch, 16384 at most.
 #[kernel]
 pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     acc: &impl Accelerator<1>,
@@ -112,8 +114,9 @@ pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     write_decided(part, &kept, to);
 }
 
-/// Writes the elements of one tile for each block that `keep` says `true` of, in the order of `states[0]`, behind those
-/// of the tiles before; and how many there are in all. Otherwise as [`scan_tiles`](crate::kernels::scan_tiles).
+/// Writes the elements of one tile for each block that `keep` says `true` of, in the order of
+/// `states[0]`, behind those of the tiles before; and how many there are in all. Otherwise as
+/// [`scan_tiles`](crate::kernels::scan_tiles).
 #[kernel]
 pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
     acc: &impl BlockAccelerator<1>,
@@ -167,12 +170,13 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
     write_kept(keep, part, to, end, y);
 }
 
-/// Writes the elements of `x` of which `keep` gives `true` to the beginning of `y`, in their order, and their number
-/// to the only element of `count`. If they are more than `y` has place for, the first are written, and all are
-/// counted. Elements behind them in `y` are left as they were.
+/// Writes the elements of `x` of which `keep` gives `true` to the beginning of `y`, in their order,
+/// and their number to the only element of `count`. If they are more than `y` has place for, the
+/// first are written, and all are counted. Elements behind them in `y` are left as they were.
 ///
-/// The same on every device. 2n calls of `keep`; one read of the data and a write of the kept elements: a launch
-/// after one that fills some words. As [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
+/// The same on every device. 2n calls of `keep`; one read of the data and a write of the kept
+/// elements: a launch after one that fills some words. As
+/// [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
 ///
 /// # Errors
 /// If `count` has not one element; as [`Queue::launch`].

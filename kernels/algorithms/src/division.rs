@@ -7,7 +7,8 @@ const LEAST: usize = 8192;
 /// Blocks for each core, so that one that is late has little left to do.
 pub(crate) const BLOCKS_PER_CORE: usize = 4;
 
-/// In how many contiguous parts `length` elements are gone through, so many for each core at most: at least one.
+/// In how many contiguous parts `length` elements are gone through, so many for each core at most:
+/// at least one.
 pub(crate) fn parts(length: usize, limits: &AcceleratorLimits, for_each_core: usize) -> usize {
     length
         .div_ceil(LEAST)
@@ -27,8 +28,8 @@ pub(crate) struct Tiles {
     pub(crate) division: std::result::Result<WorkDivision<1>, KernelError>,
 }
 
-/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes: parts that are gone
-/// through side by side would else be in the same places of the nearest cache.
+/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes:
+/// parts that are gone through side by side would else be in the same places of the nearest cache.
 const MOST: usize = LEAST - 64;
 
 /// Tiles of `length` elements. One fits into the nearest caches, as it is gone through twice.

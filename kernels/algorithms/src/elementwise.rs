@@ -67,7 +67,8 @@ pub fn zip_each<T, U, V, F: Function2<T, U, V>>(
     }
 }
 
-/// Sets every element of `y` to `value`, with a kernel. ([`Queue::fill`] does so with the device's own command.)
+/// Sets every element of `y` to `value`, with a kernel. ([`Queue::fill`] does so with the device's
+/// own command.)
 ///
 /// # Errors
 /// As [`Queue::launch`].

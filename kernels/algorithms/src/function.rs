@@ -40,9 +40,10 @@ pub trait Function2<T, U, V>: Copy {
     fn apply(self, x: T, y: U) -> V;
 }
 
-/// A closure as a [`Function`] or [`Function2`], for an algorithm that is called at one place. Before the closure stand the
-/// variables that it takes from around it, with their types, as at
-/// [`kernel_closure!`](quipu::prelude::kernel_closure); the types of its parameters and of its result are written, too.
+/// A closure as a [`Function`] or [`Function2`], for an algorithm that is called at one place.
+/// Before the closure stand the variables that it takes from around it, with their types, as at
+/// [`kernel_closure!`](quipu::prelude::kernel_closure); the types of its parameters and of its
+/// result are written, too.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -108,7 +109,8 @@ macro_rules! function {
     }};
 }
 
-/// An associative operator with an identity: it does not matter which neighbours are combined first.
+/// An associative operator with an identity: it does not matter which neighbours are combined
+/// first.
 ///
 /// Sums and products of floats are associative but for rounding, and count as such.
 #[device]
@@ -122,7 +124,8 @@ pub trait Operator<T> {
 /// A number that sums of products are made of: see [`matrix_product`](crate::matrix_product).
 #[device]
 pub trait MultiplyAdd: Number {
-    /// `self * factor + summand`: of floats rounded once, of integers modulo two to the power of the width.
+    /// `self * factor + summand`: of floats rounded once, of integers modulo two to the power of
+    /// the width.
     fn multiply_add(self, factor: Self, summand: Self) -> Self;
 }
 
@@ -173,8 +176,10 @@ operators! {
     Sum: ZERO, |left, right| left + right;
     /// [`Operator`]: `*`.
     Product: ONE, |left, right| left * right;
-    /// [`Operator`]: the smaller of two; of a number and NaN the number. Of nothing the greatest finite number.
+    /// [`Operator`]: the smaller of two; of a number and NaN the number. Of nothing the greatest
+    /// finite number.
     Minimum: MAX, |left, right| left.lesser(right);
-    /// [`Operator`]: the greater of two; of a number and NaN the number. Of nothing the smallest finite number.
+    /// [`Operator`]: the greater of two; of a number and NaN the number. Of nothing the smallest
+    /// finite number.
     Maximum: MIN, |left, right| left.greater(right);
 }

@@ -10,7 +10,8 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Bins of which several tables fit into the nearest cache.
 const FEW: usize = 1024;
-/// Tables for so few bins, where neighbours are counted apart. More are more to find the place in than they spare.
+/// Tables for so few bins, where neighbours are counted apart. More are more to find the place in
+/// than they spare.
 pub(crate) const TABLES_OF_FEW: usize = 2;
 /// Neighbours that are counted in one round.
 const ROUND: usize = 4;
@@ -79,8 +80,8 @@ fn count_in_tables<T: Copy, F: Function<T, u32>, const TABLES: usize>(
     }
 }
 
-/// As [`count_bins`], for blocks of one thread. It counts neighbours in `TABLES` tables, so that a count need not wait for
-/// the one before it, which is often the same.
+/// As [`count_bins`], for blocks of one thread. It counts neighbours in `TABLES` tables, so that a
+/// count need not wait for the one before it, which is often the same.
 #[kernel]
 pub async fn count_bins_in_tables<T, F: Function<T, u32>, const TABLES: usize>(
     acc: &impl BlockAccelerator<1>,
@@ -105,11 +106,12 @@ pub async fn count_bins_in_tables<T, F: Function<T, u32>, const TABLES: usize>(
     }
 }
 
-/// Sets each bin to the number of elements of which `f` gives its number. Elements of which it gives another, as many
-/// or more than there are bins, are in none.
+/// Sets each bin to the number of elements of which `f` gives its number. Elements of which it
+/// gives another, as many or more than there are bins, are in none.
 ///
-/// The same on every device. n steps, and one for each bin and block; counts wrap at 2^32. A block's bins are in
-/// memory that it shares (privatization: Kirk and Hwu, "Programming Massively Parallel Processors").
+/// The same on every device. n steps, and one for each bin and block; counts wrap at 2^32. A
+/// block's bins are in memory that it shares (privatization: Kirk and Hwu, "Programming Massively
+/// Parallel Processors").
 ///
 /// # Errors
 /// If the bins are more than fit into a block's shared memory; as [`Queue::launch`].

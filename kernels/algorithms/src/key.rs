@@ -2,14 +2,16 @@
 
 use quipu::kernels::{KernelData, Number, device};
 
-/// A key that is sorted by its digits: every integer and float of the kernel language, `usize` and `isize` excepted.
+/// A key that is sorted by its digits: every integer and float of the kernel language, `usize` and
+/// `isize` excepted.
 ///
-/// Floats are in the order of [`f32::total_cmp`]: NaN with the sign bit, negative infinity, negative numbers, -0.0, 0.0,
-/// positive numbers, infinity, NaN. It is that of numbers, and says where the others are.
+/// Floats are in the order of [`f32::total_cmp`]: NaN with the sign bit, negative infinity,
+/// negative numbers, -0.0, 0.0, positive numbers, infinity, NaN. It is that of numbers, and says
+/// where the others are.
 #[device]
 pub trait RadixKey: Copy {
-    /// An unsigned integer in its order: of two keys the smaller one has the smaller integer, and only the same bits
-    /// have the same. Of as many bits as the key has, the others 0.
+    /// An unsigned integer in its order: of two keys the smaller one has the smaller integer, and
+    /// only the same bits have the same. Of as many bits as the key has, the others 0.
     fn ordered(self) -> u64;
 }
 
@@ -36,7 +38,8 @@ macro_rules! keys {
             #[device]
             impl RadixKey for $float {
                 fn ordered(self) -> u64 {
-                    // A sign and a magnitude: of negative numbers the greater magnitude is the smaller.
+                    // A sign and a magnitude: of negative numbers the greater magnitude is the
+                    // smaller.
                     let bits = self.to_bits();
                     let sign = 1 << ($float_bits::BITS - 1);
                     let flipped = if bits < sign { bits | sign } else { !bits };
@@ -71,8 +74,8 @@ keys!(u8 u16 u32 u64; i8 as u8 i16 as u16 i32 as u32 i64 as u64; f32 as u32 f64 
 /// ```
 #[device]
 pub trait Order<K>: Copy {
-    /// True if `left` has to be before `right`. Of two that are equal, neither: a strict weak order, as `<` of
-    /// integers.
+    /// True if `left` has to be before `right`. Of two that are equal, neither: a strict weak
+    /// order, as `<` of integers.
     fn precedes(self, left: K, right: K) -> bool;
 }
 

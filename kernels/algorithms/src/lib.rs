@@ -1,9 +1,10 @@
 //! Algorithms written in Quipu's kernel language, generic over element type and operator.
 //!
-//! Each is a function that is called with a queue and buffers, divides the work as suits the queue's device, and
-//! enqueues one launch or a few. None waits: the [`Event`](quipu::Event) or the next command on the buffers does.
-//! The kernels are public in [`kernels`], to be launched in another division or printed, and with the feature `serve` in
-//! `served`, for programs that offer them to others.
+//! Each is a function that is called with a queue and buffers, divides the work as suits the
+//! queue's device, and enqueues one launch or a few. None waits: the [`Event`](quipu::Event) or the
+//! next command on the buffers does. The kernels are public in [`kernels`], to be launched in
+//! another division or printed, and with the feature `serve` in `served`, for programs that offer
+//! them to others.
 //!
 //! ```
 //! use quipu::prelude::*;
@@ -35,17 +36,20 @@
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
 //! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
-//! Elements are combined with an [`Operator`] in an order that depends on the device's number of cores. So sums of
-//! floats may differ from device to device in their last bits; those of integers do not.
+//! Elements are combined with an [`Operator`] in an order that depends on the device's number of
+//! cores. So sums of floats may differ from device to device in their last bits; those of integers
+//! do not.
 //!
-//! The matrix product has two kernels: [`kernels::multiply_tiles`] is right where a thread's elements are neighbours, as
-//! on processors; where blocks have many threads [`kernels::multiply_squares`] is launched.
+//! The matrix product has two kernels: [`kernels::multiply_tiles`] is right where a thread's
+//! elements are neighbours, as on processors; where blocks have many threads
+//! [`kernels::multiply_squares`] is launched.
 //!
 //! # Blocks that wait for others
 //!
-//! In scans and compaction a block waits for the results of the blocks before it, a bounded time. A device need not
-//! promise that blocks make progress side by side: a block computes itself the results that it has waited for in
-//! vain. So there is one algorithm for all devices, and no choice to make at a launch.
+//! In scans and compaction a block waits for the results of the blocks before it, a bounded time. A
+//! device need not promise that blocks make progress side by side: a block computes itself the
+//! results that it has waited for in vain. So there is one algorithm for all devices, and no choice
+//! to make at a launch.
 
 #![deny(missing_docs)]
 #![allow(

@@ -1,36 +1,38 @@
-//! Decoupled look-back, by which tiles of a single pass tell each other their totals (Merrill and Garland,
-//! "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016).
+//! Decoupled look-back, by which tiles of a single pass tell each other their totals (Merrill and
+//! Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016).
 //!
-//! A block has a *tile* of the input: its threads' elements, which are neighbours. It needs the total of all tiles
-//! before it, and other blocks find that as they go:
+//! A block has a *tile* of the input: its threads' elements, which are neighbours. It needs the
+//! total of all tiles before it, and other blocks find that as they go:
 //!
-//! 1. The block takes the next *ticket*, which is its tile's number; so tiles are begun in order, in whatever order
-//!    the device begins blocks.
+//! 1. The block takes the next *ticket*, which is its tile's number; so tiles are begun in order,
+//!    in whatever order the device begins blocks.
 //! 2. It totals its tile, writes the total, and then the tile's *state*: the total is known.
-//! 3. It looks back for the nearest tile whose *prefix* is known: the total of that tile and all before it. It
-//!    combines with it the totals of the tiles since, *in their order*.
-//! 4. It writes its own prefix, and then the state: the prefix is known. Then it goes on with its tile.
+//! 3. It looks back for the nearest tile whose *prefix* is known: the total of that tile and all
+//!    before it. It combines with it the totals of the tiles since, *in their order*.
+//! 4. It writes its own prefix, and then the state: the prefix is known. Then it goes on with its
+//!    tile.
 //!
-//! Words of the state are atomics; fences order the writes before them and the reads after them. Totals and prefixes
-//! are raw memory, each written once, by its tile.
+//! Words of the state are atomics; fences order the writes before them and the reads after them.
+//! Totals and prefixes are raw memory, each written once, by its tile.
 //!
-//! **The same bits every time.** A prefix is the prefix before it combined with one total, for any block that
-//! computes it: step 3 starts with a prefix and adds total after total to the right. So floats, too, come to the
-//! same, whatever is known when.
+//! **The same bits every time.** A prefix is the prefix before it combined with one total, for any
+//! block that computes it: step 3 starts with a prefix and adds total after total to the right. So
+//! floats, too, come to the same, whatever is known when.
 //!
-//! **No block waits for ever, on any device.** A block is patient with a tile for a bounded number of looks; then it
-//! totals that tile itself from the input, which no thread writes, in the same order and so to the same bits, and
-//! goes on to the one before. So it ends if it alone runs: a serial device, one with fewer workers than blocks, one
-//! that makes no promise of progress between blocks (OpenCL makes none), and a launch of which a block has failed.
-//! That is seldom done: by the tickets, the tiles that are looked at have been begun. A worker of the CPU pool ends a
-//! block before it begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens,
-//! "Decoupled Fallback", 2025.)
+//! **No block waits for ever, on any device.** A block is patient with a tile for a bounded number
+//! of looks; then it totals that tile itself from the input, which no thread writes, in the same
+//! order and so to the same bits, and goes on to the one before. So it ends if it alone runs: a
+//! serial device, one with fewer workers than blocks, one that makes no promise of progress between
+//! blocks (OpenCL makes none), and a launch of which a block has failed. That is seldom done: by
+//! the tickets, the tiles that are looked at have been begun. A worker of the CPU pool ends a block
+//! before it begins another, so on the serial device nothing is ever waited for. (Smith, Levien and
+//! Owens, "Decoupled Fallback", 2025.)
 
 //!
-//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block reads memory that
-//! another of the same launch has written. The first launch totals all tiles, and the second combines the totals
-//! before its tiles, in their order and so to the same bits. The second writes again everything else that the first
-//! one writes.
+//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block
+//! reads memory that another of the same launch has written. The first launch totals all tiles, and
+//! the second combines the totals before its tiles, in their order and so to the same bits. The
+//! second writes again everything else that the first one writes.
 
 use crate::function::Operator;
 use quipu::Queue;
@@ -39,21 +41,23 @@ use quipu::kernels::{
     device,
 };
 
-/// State: nothing of a tile is known. (A state, and the ticket in front of them, are zero at first.)
+/// State: nothing of a tile is known. (A state, and the ticket in front of them, are zero at
+/// first.)
 const NOTHING: u32 = 0;
 /// State: the tile's total is known.
 const TOTAL: u32 = 1;
 /// State: the prefix is known, too.
 const PREFIX: u32 = 2;
 
-/// Looks at a state before a tile is totalled here: some microseconds, in which a core totals a tile.
+/// Looks at a state before a tile is totalled here: some microseconds, in which a core totals a
+/// tile.
 const PATIENCE: u32 = 1 << 14;
 
 /// States that are looked at together: on a GPU one look takes as long as that many.
 const AT_ONCE: usize = 8;
 
-/// The number of times that a kernel with [`look_back`] is launched, with the same arguments: each time all tiles
-/// take tickets.
+/// The number of times that a kernel with [`look_back`] is launched, with the same arguments: each
+/// time all tiles take tickets.
 pub(crate) fn launches(queue: &Queue) -> usize {
     if queue.device().has_device_fence() {
         1
@@ -122,8 +126,8 @@ fn total_of_tile<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     total
 }
 
-/// As [`look_back`], where blocks of one launch cannot tell each other anything. The second launch finds the states of the
-/// first.
+/// As [`look_back`], where blocks of one launch cannot tell each other anything. The second launch
+/// finds the states of the first.
 #[device]
 fn total_before<S: Copy, O: Operator<S>>(
     tile: usize,
@@ -146,10 +150,11 @@ fn total_before<S: Copy, O: Operator<S>>(
     before
 }
 
-/// Gives the total of the tiles before `tile`, and tells others of this one, whose total is `total`. One thread of
-/// the block calls it, once.
+/// Gives the total of the tiles before `tile`, and tells others of this one, whose total is
+/// `total`. One thread of the block calls it, once.
 ///
-/// `states` has the ticket, and then a state for each tile; `totals` and `prefixes` have an element for each.
+/// `states` has the ticket, and then a state for each tile; `totals` and `prefixes` have an element
+/// for each.
 #[device]
 pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     acc: &impl Accelerator<1>,
@@ -165,7 +170,8 @@ pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     if !acc.has_device_fence() {
         return total_before::<S, O>(tile, total, states, totals);
     }
-    // SAFETY: only this block has this ticket, and others read it once the state says that it is written.
+    // SAFETY: only this block has this ticket, and others read it once the state says that it is
+    // written.
     unsafe { totals.write(tile, total) };
     acc.fence_device();
     states.store(tile + 1, TOTAL);

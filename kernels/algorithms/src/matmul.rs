@@ -1,15 +1,17 @@
 //! The product of matrices.
 //!
-//! Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, in a block of one thread:
+//! Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, in a block of
+//! one thread:
 //!
-//! 1. The block packs `DEPTH` rows of its columns of `b`, and as many columns of its rows of `a`, into panels as wide
-//!    as the next step's pieces of them.
-//! 2. Each `ROWS` x `COLUMNS` elements of the result are summed in registers along the panels, and added to the block's
-//!    tile.
-//! 3. Both steps are done again for the next `DEPTH`, until there is nothing left; then the tile is written.
+//! 1. The block packs `DEPTH` rows of its columns of `b`, and as many columns of its rows of `a`,
+//!    into panels as wide as the next step's pieces of them.
+//! 2. Each `ROWS` x `COLUMNS` elements of the result are summed in registers along the panels, and
+//!    added to the block's tile.
+//! 3. Both steps are done again for the next `DEPTH`, until there is nothing left; then the tile is
+//!    written.
 //!
-//! Where blocks have many threads, each has one element of the result, and all share the elements that each of them
-//! reads.
+//! Where blocks have many threads, each has one element of the result, and all share the elements
+//! that each of them reads.
 
 use crate::division::refuse;
 use crate::function::{Item, MultiplyAdd};
@@ -23,8 +25,8 @@ use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 pub const DEPTH: usize = 256;
 /// The number of rows of `a` that are packed at once: they fit into the second cache.
 const HEIGHT: usize = 96;
-/// Rows of `b` that are packed together. The panels that one row goes to lie a power of two apart, in one set of a
-/// cache.
+/// Rows of `b` that are packed together. The panels that one row goes to lie a power of two apart,
+/// in one set of a cache.
 const LINES: usize = 4;
 
 /// Copies a line.
@@ -54,8 +56,9 @@ fn sum_products<T: MultiplyAdd, const ROWS: usize, const COLUMNS: usize>(
     sums
 }
 
-/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one thread, of a multiple of
-/// `ROWS` times a multiple of `COLUMNS` elements. That many are summed at once: as fit into a device's registers.
+/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have one
+/// thread, of a multiple of `ROWS` times a multiple of `COLUMNS` elements. That many are summed at
+/// once: as fit into a device's registers.
 #[kernel]
 pub async fn multiply_tiles<
     T: MultiplyAdd + SharedElement,
@@ -149,8 +152,8 @@ pub async fn multiply_tiles<
 /// The side of a block of [`multiply_squares`], in threads.
 pub const SIDE: usize = 16;
 
-/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have [`SIDE`] by `SIDE` threads of
-/// one element.
+/// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have [`SIDE`]
+/// by `SIDE` threads of one element.
 #[kernel]
 pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     acc: &impl BlockAccelerator<2>,
@@ -164,7 +167,8 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     let (rows, columns) = (c.extent()[0], c.extent()[1]);
     let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
     let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
-    // The rows that a thread reads, as slices whose ends are the conditions to read: so each is looked at once.
+    // The rows that a thread reads, as slices whose ends are the conditions to read: so each is
+    // looked at once.
     let a_row = if row < rows {
         &a[row * inner..(row + 1) * inner]
     } else {
@@ -216,8 +220,9 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     }
 }
 
-/// Elements of a block, multiples of the elements that are summed in registers: as many as its shared memory has room
-/// for, no more than leave each core two blocks, and about as many as other blocks have.
+/// Elements of a block, multiples of the elements that are summed in registers: as many as its
+/// shared memory has room for, no more than leave each core two blocks, and about as many as other
+/// blocks have.
 fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2] {
     // The most that are summed at once, of which the others are divisors.
     const ROWS: usize = 12;
@@ -240,7 +245,8 @@ fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2
     [even(rows, height, ROWS), even(columns, width, COLUMNS)]
 }
 
-/// Parts of at most `most`, which are as even as multiples of `step` can be: so that no core is left with the largest.
+/// Parts of at most `most`, which are as even as multiples of `step` can be: so that no core is
+/// left with the largest.
 fn even(length: usize, most: usize, step: usize) -> usize {
     let parts = length.div_ceil(most).max(1);
     length
@@ -249,12 +255,12 @@ fn even(length: usize, most: usize, step: usize) -> usize {
         .clamp(step, most)
 }
 
-/// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`, of `inner` x
-/// `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
+/// Sets `c`, of `rows` x `columns` elements, to the product of `a`, of `rows` x `inner`, and `b`,
+/// of `inner` x `columns`: `[rows, inner, columns]` in this order. All are dense, row after row.
 ///
-/// `rows * inner * columns` multiplications: of floats each is rounded once with its addition; integers wrap. An
-/// element is summed in order within each [`DEPTH`](crate::kernels::DEPTH) of the inner dimension, and these sums in order: the same bits on every
-/// device.
+/// `rows * inner * columns` multiplications: of floats each is rounded once with its addition;
+/// integers wrap. An element is summed in order within each [`DEPTH`](crate::kernels::DEPTH) of the
+/// inner dimension, and these sums in order: the same bits on every device.
 ///
 /// # Errors
 /// If the buffers have other lengths; as [`Queue::launch`].

@@ -1,17 +1,17 @@
 //! Merge sort: by any order of the user's.
 //!
-//! 1. Each thread sorts tiles of neighbours: short runs by a network, and these by merging, from one buffer to the other
-//!    and back.
-//! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread has an equal part
-//!    of the *output*, wherever that begins and ends; a search along the diagonal finds the elements of both runs
-//!    that come before it (merge path: Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path", 2012). So all threads are
-//!    at work in the last merge, too.
+//! 1. Each thread sorts tiles of neighbours: short runs by a network, and these by merging, from
+//!    one buffer to the other and back.
+//! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread
+//!    has an equal part of the *output*, wherever that begins and ends; a search along the diagonal
+//!    finds the elements of both runs that come before it (merge path: Odeh, Green, Mwassi, Shmueli
+//!    and Birk, "Merge Path", 2012). So all threads are at work in the last merge, too.
 //!
-//! Two runs are merged from both ends at once. The next element is known only once the last one is, and a merge waits
-//! for that: so there are two such chains, and a processor goes along both.
+//! Two runs are merged from both ends at once. The next element is known only once the last one is,
+//! and a merge waits for that: so there are two such chains, and a processor goes along both.
 //!
-//! The first runs are left where they were or moved, so that the number of moves is even, and everything ends where it
-//! began.
+//! The first runs are left where they were or moved, so that the number of moves is even, and
+//! everything ends where it began.
 
 use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::Item;
@@ -19,15 +19,15 @@ use crate::key::Order;
 use quipu::kernels::{Accelerator, Grid, KernelData, RawMut, Threads, device, kernel};
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// Elements of a tile, a power of two, where there are enough for all threads: with those of the other buffer they fit into
-/// the nearest caches.
+/// Elements of a tile, a power of two, where there are enough for all threads: with those of the
+/// other buffer they fit into the nearest caches.
 const TILE: usize = 4096;
 /// Elements of a run that the network sorts, a power of two.
 const RUN: usize = 4;
 
-/// Sorts `count` elements from `start` on, at most `RUN`, into the same places of the other buffers, or of the same.
-/// Neighbours that are in the wrong order change places, every other pair of them by turns (an odd-even transposition
-/// network): so it is stable.
+/// Sorts `count` elements from `start` on, at most `RUN`, into the same places of the other
+/// buffers, or of the same. Neighbours that are in the wrong order change places, every other pair
+/// of them by turns (an odd-even transposition network): so it is stable.
 #[device]
 fn sort_run<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,
@@ -86,8 +86,8 @@ fn of_first<K: Copy, O: Order<K>>(order: O, taken: usize, first: &[K], second: &
     low
 }
 
-/// Merges the runs from `left` to `middle` and from there to `end`: writes the elements from `start` to `stop` of the
-/// result.
+/// Merges the runs from `left` to `middle` and from there to `end`: writes the elements from
+/// `start` to `stop` of the result.
 #[device]
 fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,
@@ -104,7 +104,8 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     let first = unsafe { keys.slice(left..middle) };
     // SAFETY: as above.
     let second = unsafe { keys.slice(middle..end) };
-    // The parts of both that come there. (With an order that is none they may end before they begin.)
+    // The parts of both that come there. (With an order that is none they may end before they
+    // begin.)
     let skipped = of_first(order, start - left, first, second);
     let reached = of_first(order, stop - left, first, second);
     let begin = left + skipped;
@@ -171,7 +172,8 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     }
 }
 
-/// Merges runs of `width` elements in pairs: writes the elements of the output from `start` to `stop`.
+/// Merges runs of `width` elements in pairs: writes the elements of the output from `start` to
+/// `stop`.
 #[device]
 fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,
@@ -196,8 +198,9 @@ fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     }
 }
 
-/// Sorts each thread's tiles of `tile` elements, a power of two and at least four. The first runs, of four, are left in the
-/// other buffers if `moves` says so; from there each doubling to `tile` moves them to the other side.
+/// Sorts each thread's tiles of `tile` elements, a power of two and at least four. The first runs,
+/// of four, are left in the other buffers if `moves` says so; from there each doubling to `tile`
+/// moves them to the other side.
 #[kernel]
 pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
     acc: &impl Accelerator<1>,
@@ -288,10 +291,11 @@ pub fn merge_runs<K, V, O: Order<K>, const VALUES: bool>(
 
 /// Sorts by an order. Equal elements stay in their order: it is stable.
 ///
-/// With an `order` that is none (see [`Order`]) the elements are in some order, and some may be there several times and
-/// others not at all. The same bits on every device. n log n steps, log(n / 4096) passes over the data after the tiles
-/// are sorted, or more where each thread has fewer elements. Takes memory for as many elements again. (Merge path: Odeh,
-/// Green, Mwassi, Shmueli and Birk, 2012.)
+/// With an `order` that is none (see [`Order`]) the elements are in some order, and some may be
+/// there several times and others not at all. The same bits on every device. n log n steps, log(n
+/// / 4096) passes over the data after the tiles are sorted, or more where each thread has fewer
+/// elements. Takes memory for as many elements again. (Merge path: Odeh, Green, Mwassi, Shmueli and
+/// Birk, 2012.)
 ///
 /// # Errors
 /// As [`Queue::launch`].
@@ -317,8 +321,8 @@ pub fn merge_sort<K: Item, O: Order<K> + KernelData>(
     sort::<K, u8, O, false>(queue, order, keys, &mut none, &mut other_none)
 }
 
-/// Sorts keys by an order, as [`merge_sort`] does, and each value along with its key. Values of equal keys stay in their
-/// order.
+/// Sorts keys by an order, as [`merge_sort`] does, and each value along with its key. Values of
+/// equal keys stay in their order.
 ///
 /// # Errors
 /// If there are not as many values as keys; as [`Queue::launch`].

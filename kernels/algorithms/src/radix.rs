@@ -1,16 +1,18 @@
 //! Radix sort: by one digit of the key after the other, the least significant first.
 //!
-//! A digit is a byte. The elements are in *parts* of neighbours, one for each thread, and each pass goes so:
+//! A digit is a byte. The elements are in *parts* of neighbours, one for each thread, and each pass
+//! goes so:
 //!
 //! 1. Each part counts how often it has each digit.
-//! 2. The counts are scanned, digit by digit and part by part in each: that gives where each part's elements of each
-//!    digit begin.
-//! 3. Each part goes through its elements in order, and puts each to the next place of its digit. So elements of the
-//!    same digit stay in their order.
+//! 2. The counts are scanned, digit by digit and part by part in each: that gives where each part's
+//!    elements of each digit begin.
+//! 3. Each part goes through its elements in order, and puts each to the next place of its digit.
+//!    So elements of the same digit stay in their order.
 //!
-//! A pass moves the elements from one buffer to another. One whose digit is the same everywhere is left out: the
-//! first count also finds the bits that differ, and the passes that are left out are noted in `sides`, on the device.
-//! So the host need not know; and where the elements are in the wrong buffer at the end, they are copied.
+//! A pass moves the elements from one buffer to another. One whose digit is the same everywhere is
+//! left out: the first count also finds the bits that differ, and the passes that are left out are
+//! noted in `sides`, on the device. So the host need not know; and where the elements are in the
+//! wrong buffer at the end, they are copied.
 
 use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::{Item, Sum};
@@ -46,7 +48,8 @@ fn own_part(acc: &impl Accelerator<1>, length: usize) -> (usize, usize) {
     (start, (start + share).min(length))
 }
 
-/// Counts the digits from `start` to `end`, and gives the bits in which keys differ from the first one, in pass 0.
+/// Counts the digits from `start` to `end`, and gives the bits in which keys differ from the first
+/// one, in pass 0.
 #[device]
 fn count_part<K: RadixKey>(
     pass: u32,
@@ -73,8 +76,8 @@ fn count_part<K: RadixKey>(
     differing
 }
 
-/// Counts each thread's digits of a pass: those of value `d` of thread `t` of `n` in `counts[d * n + t]`. In pass 0
-/// also the bits in which its keys differ from the first one.
+/// Counts each thread's digits of a pass: those of value `d` of thread `t` of `n` in
+/// `counts[d * n + t]`. In pass 0 also the bits in which its keys differ from the first one.
 #[kernel]
 pub fn count_digits<K: RadixKey>(
     acc: &impl Accelerator<1>,
@@ -106,8 +109,8 @@ pub fn count_digits<K: RadixKey>(
     }
 }
 
-/// Says for each pass on which side the elements are before it: on the other one after each pass whose digit is not the
-/// same everywhere. One thread.
+/// Says for each pass on which side the elements are before it: on the other one after each pass
+/// whose digit is not the same everywhere. One thread.
 #[kernel]
 pub fn choose_sides(_acc: &impl Accelerator<1>, differing: &[u64], sides: OwnBlock<u32>) {
     let mut bits = 0;
@@ -136,7 +139,8 @@ fn move_part<K: RadixKey, V: Copy, const VALUES: bool>(
     from_values: RawMut<V>,
     to_values: RawMut<V>,
 ) {
-    // SAFETY: places of different parts and digits are apart, and the source of the move is not written.
+    // SAFETY: places of different parts and digits are apart, and the source of the move is not
+    // written.
     unsafe {
         let own = from.slice(start..end);
         if VALUES {
@@ -159,9 +163,9 @@ fn move_part<K: RadixKey, V: Copy, const VALUES: bool>(
     }
 }
 
-/// As [`move_part`], with values. The elements of a digit are gathered at hand until they are a line of places, which is written
-/// at once. One by one they would go to as many lines and pages as there are digits, keys and values, and to each again long after
-/// the one before.
+/// As [`move_part`], with values. The elements of a digit are gathered at hand until they are a
+/// line of places, which is written at once. One by one they would go to as many lines and pages as
+/// there are digits, keys and values, and to each again long after the one before.
 #[device]
 fn move_part_in_lines<K: RadixKey, V: Copy>(
     pass: u32,
@@ -203,8 +207,8 @@ fn move_part_in_lines<K: RadixKey, V: Copy>(
     }
 }
 
-/// Writes the elements gathered for the line of places before `end`, but for those before the `first` of the part's
-/// digit.
+/// Writes the elements gathered for the line of places before `end`, but for those before the
+/// `first` of the part's digit.
 #[device]
 fn put_line<T: Copy>(gathered: &[T; LINE], first: u64, end: usize, to: RawMut<T>) {
     let start = (end - 1) / LINE * LINE;
@@ -236,8 +240,8 @@ fn own_places(acc: &impl Accelerator<1>, places: &[u64]) -> [u64; DIGITS] {
     own
 }
 
-/// Moves each thread's elements to where `places`, the scanned counts of [`count_digits`], says; the values too, if
-/// there are `VALUES`.
+/// Moves each thread's elements to where `places`, the scanned counts of [`count_digits`], says;
+/// the values too, if there are `VALUES`.
 #[kernel]
 pub fn move_digits<K: RadixKey, V, const VALUES: bool>(
     acc: &impl Accelerator<1>,
@@ -302,11 +306,12 @@ pub fn settle<T>(_acc: &impl Accelerator<1>, sides: &[u32], other: &[T], mut y: 
     }
 }
 
-/// Sorts, the smallest first: by the least significant digit first (Knuth, "The Art of Computer Programming", 5.2.5).
+/// Sorts, the smallest first: by the least significant digit first (Knuth, "The Art of Computer
+/// Programming", 5.2.5).
 ///
-/// Floats are sorted as [`RadixKey`] says, NaN too. The same bits on every device. Of a key of b bytes b passes, of
-/// which each reads the keys twice and writes them once; passes whose digit is the same everywhere are left out. Takes
-/// memory for as many keys again.
+/// Floats are sorted as [`RadixKey`] says, NaN too. The same bits on every device. Of a key of b
+/// bytes b passes, of which each reads the keys twice and writes them once; passes whose digit is
+/// the same everywhere are left out. Takes memory for as many keys again.
 ///
 /// # Errors
 /// As [`Queue::launch`].
@@ -330,8 +335,8 @@ pub fn radix_sort<K: Item + RadixKey>(queue: &Queue, keys: &mut Buffer<K>) -> Re
     queue.launch(keys.len(), settle(&sides, &other_keys, keys))
 }
 
-/// Sorts keys as [`radix_sort`] does, and each value along with its key. Values of equal keys stay in their order: it is
-/// stable.
+/// Sorts keys as [`radix_sort`] does, and each value along with its key. Values of equal keys stay
+/// in their order: it is stable.
 ///
 /// # Errors
 /// If there are not as many values as keys; as [`Queue::launch`].
@@ -348,7 +353,8 @@ pub fn radix_sort_by_key<K: Item + RadixKey, V: Item>(
     queue.launch(values.len(), settle(&sides, &other_values, values))
 }
 
-/// Sorts from side to side, and gives where the elements are: on the side that the last element says.
+/// Sorts from side to side, and gives where the elements are: on the side that the last element
+/// says.
 fn sort<K: Item + RadixKey, V: Item, const VALUES: bool>(
     queue: &Queue,
     keys: &mut Buffer<K>,

@@ -1,5 +1,5 @@
-//! Random numbers: Philox4x32-10, which makes four words of the number of their block and a key (Salmon, Moraes, Dror
-//! and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
+//! Random numbers: Philox4x32-10, which makes four words of the number of their block and a key
+//! (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
 use crate::division::{BLOCKS_PER_CORE, parts, threads};
 use crate::function::Item;
@@ -8,7 +8,8 @@ use quipu::kernels::{
 };
 use quipu::{AcceleratorLimits, Buffer, Event, KernelError, Queue, Result, WorkDivision};
 
-/// The four words of a counter and a key: [`philox4x32`](quipu::kernels::philox4x32), as a device function.
+/// The four words of a counter and a key: [`philox4x32`](quipu::kernels::philox4x32), as a device
+/// function.
 #[device]
 pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let [mut c0, mut c1, mut c2, mut c3] = counter;
@@ -25,8 +26,8 @@ pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// Sets the words of block `i` to those of counter `i` in a stream of a seed; each of these as two words, the low one
-/// first.
+/// Sets the words of block `i` to those of counter `i` in a stream of a seed; each of these as two
+/// words, the low one first.
 #[kernel]
 pub fn random_blocks(
     _acc: &impl Accelerator<1>,
@@ -41,7 +42,8 @@ pub fn random_blocks(
     }
 }
 
-/// Fills `y` with random words, four at a time: those that `Philox::new(seed, stream)` gives one after the other.
+/// Fills `y` with random words, four at a time: those that `Philox::new(seed, stream)` gives one
+/// after the other.
 ///
 /// The same on every device. Ten rounds of two multiplications for each four words.
 ///
@@ -72,11 +74,12 @@ impl Drawn for f64 {
     const OF_BLOCK: usize = 2;
 }
 
-/// Blocks that are made side by side where a thread is alone in its block: as many as a vector has words, at most.
+/// Blocks that are made side by side where a thread is alone in its block: as many as a vector has
+/// words, at most.
 pub const MANY: usize = 16;
 
-/// Sets elements to the values that a stream of a seed draws by `uniform`, one after the other: for each of the
-/// thread's elements `COUNT` blocks of Philox.
+/// Sets elements to the values that a stream of a seed draws by `uniform`, one after the other: for
+/// each of the thread's elements `COUNT` blocks of Philox.
 #[kernel]
 pub fn uniform_blocks<T: Drawn, const COUNT: usize>(
     acc: &impl Accelerator<1>,
@@ -126,7 +129,8 @@ pub fn normal_blocks<T: Drawn, const COUNT: usize>(
                 y[block * T::OF_BLOCK + k] = random.uniform::<T>();
             }
         }
-        // In a loop of its own: calls of the mathematical functions in one with the rounds would leave that without vectors.
+        // In a loop of its own: calls of the mathematical functions in one with the rounds would
+        // leave that without vectors.
         for pair in 0..COUNT * T::OF_BLOCK / 2 {
             (y[2 * pair], y[2 * pair + 1]) = box_muller(y[2 * pair], y[2 * pair + 1]);
         }
@@ -158,8 +162,8 @@ fn in_parts(
     WorkDivision::new(parts, 1, groups.div_ceil(parts).max(1))
 }
 
-/// Fills `y` with floats from 0, inclusive, to 1, exclusive: those that `Philox::new(seed, stream)` gives one after the
-/// other as [`uniform`](Philox::uniform).
+/// Fills `y` with floats from 0, inclusive, to 1, exclusive: those that `Philox::new(seed, stream)`
+/// gives one after the other as [`uniform`](Philox::uniform).
 ///
 /// The same on every device. A block of Philox for four `f32` or two `f64`.
 ///
@@ -197,11 +201,12 @@ pub fn random_uniform<T: Item + Drawn>(
     }
 }
 
-/// Fills `y` with normally distributed floats, of mean 0 and variance 1: those that `Philox::new(seed, stream)` gives one
-/// after the other as [`normal_pair`](Philox::normal_pair).
+/// Fills `y` with normally distributed floats, of mean 0 and variance 1: those that
+/// `Philox::new(seed, stream)` gives one after the other as [`normal_pair`](Philox::normal_pair).
 ///
-/// Devices compute the logarithm, sine and cosine in it to some units in the last place, and so give the same but for these.
-/// The same bits every time, on a given device. A block of Philox for four `f32` or two `f64`.
+/// Devices compute the logarithm, sine and cosine in it to some units in the last place, and so
+/// give the same but for these. The same bits every time, on a given device. A block of Philox for
+/// four `f32` or two `f64`.
 ///
 /// # Errors
 /// As [`Queue::launch`].

@@ -8,10 +8,12 @@ use quipu::kernels::{
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// Accumulators of a thread that is alone in its block: as many as hide the latency of an addition in vectors.
+/// Accumulators of a thread that is alone in its block: as many as hide the latency of an addition
+/// in vectors.
 pub(crate) const LANES: usize = 64;
 
-/// Combines a thread's share of `x`, one element at a time: neighbouring threads read neighbouring elements.
+/// Combines a thread's share of `x`, one element at a time: neighbouring threads read neighbouring
+/// elements.
 #[device]
 fn combine_stride<T: SharedElement, O: Operator<T>>(x: &[T], thread: usize, threads: usize) -> T {
     let rounds = x.len() / threads;
@@ -26,7 +28,8 @@ fn combine_stride<T: SharedElement, O: Operator<T>>(x: &[T], thread: usize, thre
     total
 }
 
-/// Combines a thread's share of `x`: `LANES` neighbours at a time, each into an accumulator of its own.
+/// Combines a thread's share of `x`: `LANES` neighbours at a time, each into an accumulator of its
+/// own.
 #[device]
 fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
     x: &[T],
@@ -56,9 +59,10 @@ fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
     total
 }
 
-/// Combines the elements of each block's contiguous part of `x`. A thread takes `LANES` neighbours at a time, each
-/// into an accumulator of its own, and where that is one each thread takes an element of every stride; blocks have a power
-/// of two of threads, and `result` an element for each block.
+/// Combines the elements of each block's contiguous part of `x`. A thread takes `LANES` neighbours
+/// at a time, each into an accumulator of its own, and where that is one each thread takes an
+/// element of every stride; blocks have a power of two of threads, and `result` an element for each
+/// block.
 #[kernel]
 pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
@@ -97,9 +101,9 @@ pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>
 
 /// Combines all elements of `x` in the only element of `result`.
 ///
-/// The operator has to be associative and commutative. The order depends on the length and the device's limits
-/// alone, so the same device gives the same bits every time. n - 1 steps; reads the data once. Two launches, of which
-/// the second combines one element per block of the first.
+/// The operator has to be associative and commutative. The order depends on the length and the
+/// device's limits alone, so the same device gives the same bits every time. n - 1 steps; reads the
+/// data once. Two launches, of which the second combines one element per block of the first.
 ///
 /// # Errors
 /// If `result` has not one element; as [`Queue::launch`].

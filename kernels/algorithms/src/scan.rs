@@ -1,13 +1,14 @@
 //! Scans: all prefixes combined, in a single pass over the data ([`look_back`](crate::look_back)).
 //!
-//! A thread goes through chains of its elements side by side, so that several combinations are under way at a time where
-//! one chain would wait for each.
+//! A thread goes through chains of its elements side by side, so that several combinations are
+//! under way at a time where one chain would wait for each.
 //!
-//! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is read and written in
-//! one stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it. The total
-//! before it is combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where
-//! blocks have many threads, their tiles are far from them, and are totalled first and then scanned, in four long
-//! chains for each thread ([`scan_tiles`]).
+//! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is
+//! read and written in one stream, and the combinations are those of vectors. A tile is scanned as
+//! if nothing came before it. The total before it is combined with all of it afterwards, when it is
+//! in the second cache ([`scan_neighbours`]). Where blocks have many threads, their tiles are far
+//! from them, and are totalled first and then scanned, in four long chains for each thread
+//! ([`scan_tiles`]).
 
 use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
@@ -23,10 +24,11 @@ const CHAINS: usize = 8;
 const LINKS: usize = 8;
 /// Elements of a piece.
 const PIECE: usize = CHAINS * LINKS;
-/// Bytes of a tile that is scanned by one thread, at most: with its input it fits into the second cache. To begin a
-/// tile, and to look back, takes as long as some thousands of elements do.
+/// Bytes of a tile that is scanned by one thread, at most: with its input it fits into the second
+/// cache. To begin a tile, and to look back, takes as long as some thousands of elements do.
 const MOST_BYTES: usize = 256 << 10;
-/// Pieces of a tile at least, but of short inputs: for fewer, blocks would begin and look back for longer than they scan.
+/// Pieces of a tile at least, but of short inputs: for fewer, blocks would begin and look back for
+/// longer than they scan.
 const LEAST_PIECES: usize = 64;
 /// Tiles of each core that such an input is cut into, if they are long enough.
 const TILES_PER_CORE: usize = 8;
@@ -66,8 +68,8 @@ impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for Combined {
     }
 }
 
-/// Scans the four chains of a part whose first element is element `start`, each after the total before it, and gives
-/// their totals with that.
+/// Scans the four chains of a part whose first element is element `start`, each after the total
+/// before it, and gives their totals with that.
 #[device]
 fn scan_chains<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
     before: [T; 4],
@@ -200,8 +202,8 @@ impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for InPieces {
     }
 }
 
-/// Scans one tile for each block of one thread, in the order of `states[0]`. A tile has as many elements as a thread in
-/// the launch. Otherwise as [`scan_tiles`].
+/// Scans one tile for each block of one thread, in the order of `states[0]`. A tile has as many
+/// elements as a thread in the launch. Otherwise as [`scan_tiles`].
 #[kernel]
 pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     acc: &impl Accelerator<1>,
@@ -226,9 +228,9 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     }
 }
 
-/// Scans one tile for each block, in the order of `states[0]`: a thread's part has as many elements as it has in the
-/// launch, and a block's tile as many parts as it has threads. `states` has one more element than there are tiles, all
-/// zero; `totals` and `prefixes` have one for each.
+/// Scans one tile for each block, in the order of `states[0]`: a thread's part has as many elements
+/// as it has in the launch, and a block's tile as many parts as it has threads. `states` has one
+/// more element than there are tiles, all zero; `totals` and `prefixes` have one for each.
 #[kernel]
 pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>(
     acc: &impl BlockAccelerator<1>,
@@ -276,11 +278,12 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
 
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.
 ///
-/// The operator has to be associative; it need not be commutative. The order depends on the length and the device's
-/// limits alone. So the same device gives the same bits every time, of floats too, in any order of blocks. One read
-/// of the data and one write: a launch after one that fills some words. (Merrill and Garland, "Single-pass Parallel
-/// Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late computes its total by itself; so
-/// it is right on every device, whether that promises progress between blocks or not.
+/// The operator has to be associative; it need not be commutative. The order depends on the length
+/// and the device's limits alone. So the same device gives the same bits every time, of floats too,
+/// in any order of blocks. One read of the data and one write: a launch after one that fills some
+/// words. (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.)
+/// A block whose predecessor is late computes its total by itself; so it is right on every device,
+/// whether that promises progress between blocks or not.
 ///
 /// # Errors
 /// If the lengths differ; as [`Queue::launch`].
@@ -292,7 +295,8 @@ pub fn inclusive_scan<O: Operator<T> + KernelData, T: Item>(
     scan::<O, T, true>(queue, x, y)
 }
 
-/// Sets element `i` of `y` to the combination of the elements of `x` before `i`; the first to the identity.
+/// Sets element `i` of `y` to the combination of the elements of `x` before `i`; the first to the
+/// identity.
 ///
 /// Otherwise as [`inclusive_scan`].
 ///
@@ -343,7 +347,8 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     launched.and_then(|_| launch!(&mut *totals))
 }
 
-/// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom begun.
+/// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom
+/// begun.
 fn neighbours<T>(length: usize, limits: &AcceleratorLimits) -> Tiles {
     let tiles = TILES_PER_CORE * limits.multiprocessors.max(1);
     let most = (MOST_BYTES / (PIECE * size_of::<T>())).max(LEAST_PIECES);

@@ -1,5 +1,5 @@
-//! The kernels of each algorithm, for programs that serve: a client that calls the algorithm of these types on a queue of the
-//! node's device finds them there.
+//! The kernels of each algorithm, for programs that serve: a client that calls the algorithm of
+//! these types on a queue of the node's device finds them there.
 //!
 //! ```
 //! use quipu_algorithms::{Sum, served};
@@ -9,8 +9,8 @@
 //! # Ok::<(), quipu::Error>(())
 //! ```
 //!
-//! All of them are of this crate's code: no client does more to a node's memory than to buffers of its own, whatever it
-//! passes.
+//! All of them are of this crate's code: no client does more to a node's memory than to buffers of
+//! its own, whatever it passes.
 
 use crate::function::{Function, Function2, Item, MultiplyAdd, Operator, Sum};
 use crate::kernels as all;

@@ -1,8 +1,9 @@
 //! Stencils: weighted sums of neighbours.
 //!
-//! A thread that is alone in its block makes four rows at a time ([`stencil_fours`]): so its input goes from the
-//! second cache to the first three times for two rows, and not six, and is loaded that much less. Where blocks have
-//! many threads, neighbours share their input as it is ([`stencil_tiles`]).
+//! A thread that is alone in its block makes four rows at a time ([`stencil_fours`]): so its input
+//! goes from the second cache to the first three times for two rows, and not six, and is loaded
+//! that much less. Where blocks have many threads, neighbours share their input as it is
+//! ([`stencil_tiles`]).
 
 use crate::division::{refuse, threads};
 use crate::function::Item;
@@ -13,12 +14,12 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// Rows of a thread, and columns of a block.
 const TILE: [usize; 2] = [32, 1024];
-/// Columns of a thread that is alone in its block: memory is read ahead along rows, of which ten of single precision fit into
-/// its second cache.
+/// Columns of a thread that is alone in its block: memory is read ahead along rows, of which ten of
+/// single precision fit into its second cache.
 const LONG: usize = 8192;
 
-/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Behind
-/// an edge are the elements of the edge.
+/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times
+/// their weights. Behind an edge are the elements of the edge.
 #[kernel]
 pub fn stencil_tiles<T: Number>(
     _acc: &impl Accelerator<2>,
@@ -214,12 +215,12 @@ fn sum_between<T: Number>(
         + weights[2][2] * below[right]
 }
 
-/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times their weights. Both
-/// are matrices of `columns` columns, row after row. Behind an edge are the elements of the edge (a halo of one
-/// element).
+/// Sets each element of `y` to the sum of its 3 x 3 neighbours in `x`, itself among them, times
+/// their weights. Both are matrices of `columns` columns, row after row. Behind an edge are the
+/// elements of the edge (a halo of one element).
 ///
-/// Sums are made row after row, from left to right: the same bits on every device. 9 multiplications and 8 additions
-/// for each element.
+/// Sums are made row after row, from left to right: the same bits on every device. 9
+/// multiplications and 8 additions for each element.
 ///
 /// # Errors
 /// If the elements are no such rows, or not as many in both; as [`Queue::launch`].

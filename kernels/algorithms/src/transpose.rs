@@ -7,12 +7,13 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// The side of a block's tile, where a block has several threads.
 const TILE: usize = 32;
-/// Rows and columns of the tile of a thread that is alone in its block. Of elements of four bytes that is the nearest
-/// cache: the longer the pieces that are read at a time, the fewer pages are looked up for it. Lines that follow each
-/// other are fetched ahead.
+/// Rows and columns of the tile of a thread that is alone in its block. Of elements of four bytes
+/// that is the nearest cache: the longer the pieces that are read at a time, the fewer pages are
+/// looked up for it. Lines that follow each other are fetched ahead.
 const HEIGHT: usize = 128;
 const WIDTH: usize = 64;
-/// Bytes of an element of which so many fit on a thread's stack. Larger ones fill lines by themselves, and need none at hand.
+/// Bytes of an element of which so many fit on a thread's stack. Larger ones fill lines by
+/// themselves, and need none at hand.
 const MOST_AT_HAND: usize = 16;
 /// Columns of such a thread.
 const LONG: usize = 8 * WIDTH;
@@ -30,9 +31,10 @@ pub fn transpose_tiles<T>(_acc: &impl Accelerator<2>, x: &[T], mut y: OwnElement
     }
 }
 
-/// As [`transpose_tiles`], of an `x` of so many columns, for blocks of one thread. Rows of `x` are fetched before any of them is
-/// written as a column: where they are a power of two apart, their elements would be in the same places of the nearest
-/// cache, and each line would have to be fetched again for each of its elements.
+/// As [`transpose_tiles`], of an `x` of so many columns, for blocks of one thread. Rows of `x` are
+/// fetched before any of them is written as a column: where they are a power of two apart, their
+/// elements would be in the same places of the nearest cache, and each line would have to be
+/// fetched again for each of its elements.
 #[kernel]
 pub fn transpose_at_hand<T>(
     _acc: &impl Accelerator<2>,
@@ -69,10 +71,11 @@ pub fn transpose_at_hand<T>(
     }
 }
 
-/// Makes of `x`, a matrix of `rows` rows, row after row, the matrix `y` whose rows are the columns of `x`.
+/// Makes of `x`, a matrix of `rows` rows, row after row, the matrix `y` whose rows are the columns
+/// of `x`.
 ///
-/// The same on every device. One step, a read and a write for each element. (Tiles that are copied: Lam, Rothberg and Wolf, "The
-/// Cache Performance and Optimizations of Blocked Algorithms", 1991.)
+/// The same on every device. One step, a read and a write for each element. (Tiles that are copied:
+/// Lam, Rothberg and Wolf, "The Cache Performance and Optimizations of Blocked Algorithms", 1991.)
 ///
 /// # Errors
 /// If the elements of `x` are no such rows, or not as many as those of `y`; as [`Queue::launch`].

@@ -1,7 +1,8 @@
 //! Programs that this one starts, and what they say.
 //!
-//! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that waits for any. Then a status
-//! is lost. So what a program printed counts, and its status where there is one.
+//! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that
+//! waits for any. Then a status is lost. So what a program printed counts, and its status where
+//! there is one.
 
 use quipu_environment::LLVM;
 use quipu_threads::Start;
@@ -44,8 +45,8 @@ const LIBRARIES: [&str; 5] = [
     "DYLD_INSERT_LIBRARIES",
 ];
 
-/// Runs a program with an input, until it has ended. Libraries that this program was told to load are for this one. An LLVM
-/// that the user names may have its own in its folder.
+/// Runs a program with an input, until it has ended. Libraries that this program was told to load
+/// are for this one. An LLVM that the user names may have its own in its folder.
 pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> {
     for name in LIBRARIES {
         command.env_remove(name);
@@ -61,8 +62,8 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> 
     let (mut to, said, mut wrong) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let read = std::thread::scope(|scope| {
-        // A compiler that ends before it has read all says why by its status. The signal that there is no reader would end a
-        // program in C, and such a thread does not take it.
+        // A compiler that ends before it has read all says why by its status. The signal that there
+        // is no reader would end a program in C, and such a thread does not take it.
         Builder::new().start_scoped(scope, move || {
             let _ = to.as_mut().map(|to| to.write_all(input));
         })?;
@@ -97,7 +98,8 @@ fn is_of_no_child(_error: &std::io::Error) -> bool {
     false
 }
 
-/// Has this process wait for its children itself, whatever the program that started it does with its own.
+/// Has this process wait for its children itself, whatever the program that started it does with
+/// its own.
 #[cfg(unix)]
 pub(crate) fn wait_for_own() {
     // SAFETY: the default is no code of ours.

@@ -1,4 +1,5 @@
-//! The compiler as the rest of the program sees it: starts its process, and keeps on disk what it makes.
+//! The compiler as the rest of the program sees it: starts its process, and keeps on disk what it
+//! makes.
 
 use crate::child;
 use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};
@@ -59,7 +60,8 @@ pub enum ClcError {
 }
 
 impl ClcError {
-    /// True if the text or an option is at fault, for this machine's compiler: another may take them.
+    /// True if the text or an option is at fault, for this machine's compiler: another may take
+    /// them.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Option(_))
@@ -78,18 +80,19 @@ pub fn kernels_there<S: AsRef<str>>(names: &[S]) -> String {
 
 static COMPILER: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 
-/// Says which program is the compiler, and with which arguments: one that calls [`serve_compiler`](crate::serve_compiler).
-/// The first call counts.
+/// Says which program is the compiler, and with which arguments: one that calls
+/// [`serve_compiler`](crate::serve_compiler). The first call counts.
 pub fn set_compiler(program: PathBuf, arguments: Vec<OsString>) {
     let _ = COMPILER.set((program, arguments));
 }
 
-/// Seconds of a processor's time that the compiler's process may take, and each program that it starts. Large programs whose
-/// kernels are all inlined take minutes.
+/// Seconds of a processor's time that the compiler's process may take, and each program that it
+/// starts. Large programs whose kernels are all inlined take minutes.
 static MOST_SECONDS: AtomicU64 = AtomicU64::new(15 * 60);
 
-/// Says how many seconds of a processor's time the compiler's process may take for each compilation from now on, and each program
-/// that it starts: for those who compile the texts of others. Without it they are 900.
+/// Says how many seconds of a processor's time the compiler's process may take for each compilation
+/// from now on, and each program that it starts: for those who compile the texts of others. Without
+/// it they are 900.
 pub fn limit_compiler(seconds: u64) {
     MOST_SECONDS.store(seconds, Ordering::Relaxed);
 }
@@ -99,7 +102,8 @@ fn cache_folder() -> Option<PathBuf> {
     disk::folder("clc").ok().flatten()
 }
 
-/// The compiler's program, if it is found: what a process that compiles has to be able to read and run.
+/// The compiler's program, if it is found: what a process that compiles has to be able to read and
+/// run.
 #[must_use]
 pub fn compiler_program() -> Option<&'static Path> {
     compiler().map(|(program, _)| program.as_path())
@@ -117,7 +121,8 @@ pub fn takes_spirv() -> bool {
     tools().is_some_and(|tools| tools.translator.is_some()) && compiler().is_some()
 }
 
-/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back: what arithmetic of `half` takes.
+/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back: what
+/// arithmetic of `half` takes.
 #[must_use]
 pub fn has_half() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -186,8 +191,8 @@ fn own_file() -> Option<PathBuf> {
     None
 }
 
-/// Where programs are that are installed, or built, with a library: beside it, around it (`target/debug/deps`), or in `bin` where it
-/// is in `lib` or a folder there.
+/// Where programs are that are installed, or built, with a library: beside it, around it
+/// (`target/debug/deps`), or in `bin` where it is in `lib` or a folder there.
 fn near(library: &Path) -> Vec<PathBuf> {
     let mut around = library.ancestors().skip(1);
     let (own, outer, outermost) = (around.next(), around.next(), around.next());
@@ -287,7 +292,8 @@ pub(crate) fn describe(
     Described::of(ask_unchanged(key, &request)?)
 }
 
-/// The bitcode of a text that is to be linked with others, and warnings. The headers are files that it may include, by their names.
+/// The bitcode of a text that is to be linked with others, and warnings. The headers are files that
+/// it may include, by their names.
 pub(crate) fn unit(
     source: &str,
     options: &[String],
@@ -339,8 +345,8 @@ const TEXT: &str = "text/of the program";
 /// The folder of its headers there.
 const HEADERS: &str = "headers";
 
-/// A folder with a text and the headers that it may include, by their names. The text is in a file of its own, because the
-/// compiler looks for files in the folder of a text first.
+/// A folder with a text and the headers that it may include, by their names. The text is in a file
+/// of its own, because the compiler looks for files in the folder of a text first.
 fn with_headers(text: &str, headers: &[(String, String)]) -> Result<Scratch, ClcError> {
     let failed = |error: std::io::Error| ClcError::Failed(error.to_string());
     let folder = Scratch::new().map_err(failed)?;
@@ -470,8 +476,8 @@ pub(crate) fn is_whole(source: &str) -> bool {
         .any(|name| joined.contains(name))
 }
 
-/// A text with all that the compiler will include; none if there is an error in it, which the compiler then tells of. The
-/// text is in a file, or is `source`.
+/// A text with all that the compiler will include; none if there is an error in it, which the
+/// compiler then tells of. The text is in a file, or is `source`.
 fn preprocessed(
     tools: &Tools,
     source: &str,
@@ -486,13 +492,15 @@ fn preprocessed(
     (!output.has_failed()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the compiler answers to a request: from disk if it was asked before with the key. Without one nothing is kept.
+/// What the compiler answers to a request: from disk if it was asked before with the key. Without
+/// one nothing is kept.
 fn ask(key: Option<&Key>, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
     ask_and_keep(key, request, bytes, || true)
 }
 
-/// What the compiler answers to a request about a text. The compiler reads the files that the text includes after `key` has read
-/// them, so the answer is kept only if they still have the same key then.
+/// What the compiler answers to a request about a text. The compiler reads the files that the text
+/// includes after `key` has read them, so the answer is kept only if they still have the same key
+/// then.
 fn ask_unchanged(
     key: impl Fn() -> Option<Key>,
     request: &Request,

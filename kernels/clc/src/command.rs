@@ -42,8 +42,8 @@ enum Refusal {
     Failure(String),
 }
 
-/// Does what the arguments of `quipu-clc`, without its own name, ask for. Gives the exit status: 0, or 1 if the program or its
-/// options are at fault, or 2 if the arguments make no sense.
+/// Does what the arguments of `quipu-clc`, without its own name, ask for. Gives the exit status: 0,
+/// or 1 if the program or its options are at fault, or 2 if the arguments make no sense.
 pub fn run_command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let words = arguments.into_iter().map(OsString::into_string);
     let words: Vec<String> = match words.collect() {
@@ -210,7 +210,8 @@ fn as_text(options: &[String]) -> String {
     options.join(" ")
 }
 
-/// What the compiler says, with the file's own name in place of the one that texts without a name have.
+/// What the compiler says, with the file's own name in place of the one that texts without a name
+/// have.
 fn with_name(said: &str, name: &str) -> String {
     let mut text = String::new();
     for line in said.lines() {

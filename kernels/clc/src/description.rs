@@ -8,12 +8,14 @@ use crate::program::Program;
 use quipu_scheduler::{Device, Error, ErrorKind, Result};
 use std::any::Any;
 
-/// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver where that refuses the program and
-/// on a machine without one. The client's launches share no variables.
+/// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver
+/// where that refuses the program and on a machine without one. The client's launches share no
+/// variables.
 ///
 /// # Errors
-/// [`ErrorKind::Kernel`] if the compiler refuses the text, with its log as the message; [`ErrorKind::InvalidArgument`] if it
-/// refuses an option; [`ErrorKind::Unsupported`] if there is no compiler.
+/// [`ErrorKind::Kernel`] if the compiler refuses the text, with its log as the message;
+/// [`ErrorKind::InvalidArgument`] if it refuses an option; [`ErrorKind::Unsupported`] if there is
+/// no compiler.
 pub fn describe(device: &Device, program: &ProgramText) -> Result<Description> {
     let is_native = device.driver().runs_native_code();
     if !is_available() && !is_native {

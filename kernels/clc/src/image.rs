@@ -2,7 +2,8 @@
 
 use crate::client::ClcError;
 
-/// What a kernel is passed for an image: where its texels are, and how they lie. Built-in functions read it.
+/// What a kernel is passed for an image: where its texels are, and how they lie. Built-in functions
+/// read it.
 ///
 /// A texel (x, y, z) begins at `x * bytes + y * row + z * slice`. Layers of an array lie along z.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +56,8 @@ impl Image {
     /// Bytes of [`layout`](Self::layout).
     pub const LAYOUT_BYTES: usize = 48;
 
-    /// All but where the texels are, as a launch elsewhere is passed it behind the image's memory: little-endian, in the order
-    /// of the fields.
+    /// All but where the texels are, as a launch elsewhere is passed it behind the image's memory:
+    /// little-endian, in the order of the fields.
     #[must_use]
     pub fn layout(&self) -> [u8; Self::LAYOUT_BYTES] {
         let mut layout = [0; Self::LAYOUT_BYTES];

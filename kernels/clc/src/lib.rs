@@ -1,12 +1,14 @@
 //! OpenCL C and SPIR-V for processors.
 //!
-//! [`Program::new`] has the compiler read a text, and [`Program::of_spirv`] a module; [`Program::compile`] has it compile a kernel for a size of work-group;
-//! [`Kernel::run`] runs work-groups of it on the calling thread.
+//! [`Program::new`] has the compiler read a text, and [`Program::of_spirv`] a module;
+//! [`Program::compile`] has it compile a kernel for a size of work-group; [`Kernel::run`] runs
+//! work-groups of it on the calling thread.
 //!
-//! The compiler is a process of its own ([`serve_compiler`]): libLLVM is large, its symbols may clash with the program's, and
-//! a text that makes it crash, or take more time or memory than it may, must not harm the program. It uses the machine's own
-//! clang, libLLVM and linker, which are found when it runs. Without them everything else works, and [`ClcError::Missing`] says
-//! what to install.
+//! The compiler is a process of its own ([`serve_compiler`]): libLLVM is large, its symbols may
+//! clash with the program's, and a text that makes it crash, or take more time or memory than it
+//! may, must not harm the program. It uses the machine's own clang, libLLVM and linker, which are
+//! found when it runs. Without them everything else works, and [`ClcError::Missing`] says what to
+//! install.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! `quipu-clc`: the compiler's process, as [`quipu_clc::serve_compiler`] says; with arguments, the compiler's command line.
+//! `quipu-clc`: the compiler's process, as [`quipu_clc::serve_compiler`] says; with arguments, the
+//! compiler's command line.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A kernel's name for as long as the process runs. There are as many as there are kernels in texts.
+/// A kernel's name for as long as the process runs. There are as many as there are kernels in
+/// texts.
 #[must_use]
 pub fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
@@ -35,10 +36,12 @@ pub struct Description {
     pub log: String,
 }
 
-/// Bytes that a work-group may have for itself on processors: local memory, arguments, and the memory of its work-items.
+/// Bytes that a work-group may have for itself on processors: local memory, arguments, and the
+/// memory of its work-items.
 pub(crate) const MOST_GROUP_BYTES: u64 = 256 << 20;
 
-/// Bytes that suffice for what a work-item keeps across barriers beside its own arrays, in nearly all kernels.
+/// Bytes that suffice for what a work-item keeps across barriers beside its own arrays, in nearly
+/// all kernels.
 const KEPT_BESIDE_ARRAYS: u64 = 512;
 
 /// A kernel of a program.
@@ -50,28 +53,32 @@ pub struct KernelInfo {
     pub parameters: Vec<ParameterInfo>,
     /// The only size that its work-groups may have (`reqd_work_group_size`).
     pub required_local_size: Option<[u32; 3]>,
-    /// True if its work-groups divide a launch evenly: in OpenCL C before 2.0, and with `-cl-uniform-work-group-size`.
+    /// True if its work-groups divide a launch evenly: in OpenCL C before 2.0, and with
+    /// `-cl-uniform-work-group-size`.
     pub uniform_groups: bool,
-    /// True if it can tell how its work-items are divided into groups: it has local memory or barriers, or asks for numbers or
-    /// sizes of groups. The division of any other kernel is nobody's business.
+    /// True if it can tell how its work-items are divided into groups: it has local memory or
+    /// barriers, or asks for numbers or sizes of groups. The division of any other kernel is
+    /// nobody's business.
     pub sees_groups: bool,
     /// What the text says of it in attributes, as it says it: `vec_type_hint(float4)`.
     pub attributes: Vec<String>,
     /// Bytes of local memory that its own variables take.
     pub local_bytes: u64,
-    /// Bytes of memory that each work-item has of its own, for arrays and structures that are no registers; zero if that is
-    /// not known.
+    /// Bytes of memory that each work-item has of its own, for arrays and structures that are no
+    /// registers; zero if that is not known.
     pub private_bytes: u64,
     /// Work-items of a sub-group, at most; none if a sub-group is the whole work-group.
     pub sub_group_size: Option<u32>,
     /// True if work-items of a group wait for each other.
     pub has_barriers: bool,
-    /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more than its parameters.
+    /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more
+    /// than its parameters.
     pub reaches_beyond: bool,
 }
 
 impl KernelInfo {
-    /// The most work-items that a work-group may have on processors, by the memory that they take; at least one.
+    /// The most work-items that a work-group may have on processors, by the memory that they take;
+    /// at least one.
     #[must_use]
     pub fn most_items(&self) -> u64 {
         let each = self.private_bytes.saturating_add(KEPT_BESIDE_ARRAYS);
@@ -79,8 +86,8 @@ impl KernelInfo {
         (room / each).max(1)
     }
 
-    /// True if the compiler for processors has its last groups along an axis be smaller than the others where they do not divide a
-    /// launch evenly: it may have such groups, or cannot tell.
+    /// True if the compiler for processors has its last groups along an axis be smaller than the
+    /// others where they do not divide a launch evenly: it may have such groups, or cannot tell.
     #[must_use]
     pub fn takes_rest(&self) -> bool {
         !(self.uniform_groups && self.sees_groups)

@@ -4,8 +4,9 @@ use crate::client::ClcError;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-/// Options that clang need not be told of. Code is optimised whatever they say, and numbers that are denormal are kept. Some are
-/// those of other compilers of OpenCL C, which programs pass to each that they meet.
+/// Options that clang need not be told of. Code is optimised whatever they say, and numbers that
+/// are denormal are kept. Some are those of other compilers of OpenCL C, which programs pass to
+/// each that they meet.
 const CHANGES_NOTHING: [&str; 32] = [
     "-cl-no-subgroup-ifp",
     "-cl-kernel-arg-info",
@@ -53,8 +54,9 @@ const OF_VENDORS: [&str; 8] = [
     "-ze-",
 ];
 
-/// Options whose value is the next word, and that change nothing: limits of NVIDIA's compiler, options of Intel's code generator,
-/// and Intel's name of the file that the text is from, for debuggers.
+/// Options whose value is the next word, and that change nothing: limits of NVIDIA's compiler,
+/// options of Intel's code generator, and Intel's name of the file that the text is from, for
+/// debuggers.
 const WITH_VALUES: [&str; 5] = [
     "-cl-nv-maxrregcount",
     "-cl-nv-opt-level",
@@ -85,8 +87,8 @@ const OF_CLANG: [&str; 12] = [
     "-cl-fast-relaxed-math",
 ];
 
-/// Versions of the language, and what clang calls them, without regard to case. OpenCL 2.1 and 2.2 have the language of 2.0.
-/// clang knows none after 3.0.
+/// Versions of the language, and what clang calls them, without regard to case. OpenCL 2.1 and 2.2
+/// have the language of 2.0. clang knows none after 3.0.
 const VERSIONS: [(&str, &str); 12] = [
     ("cl", "cl"),
     ("cl1.0", "cl1.0"),
@@ -194,8 +196,8 @@ fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, Cl
     Ok(options)
 }
 
-/// A text and options, where the text includes the files that the options had included before it: who compiles the text elsewhere
-/// does not see them.
+/// A text and options, where the text includes the files that the options had included before it:
+/// who compiles the text elsewhere does not see them.
 #[must_use]
 pub fn with_named_files<'t>(source: &'t str, options: &'t str) -> (Cow<'t, str>, Cow<'t, str>) {
     let (mut files, mut others) = (String::new(), Vec::new());
@@ -269,7 +271,8 @@ pub(crate) fn defined(text: &str) -> Vec<(String, String)> {
     names
 }
 
-/// True if options have all work-groups of a launch be of one size: before OpenCL C 2.0, and where they say so.
+/// True if options have all work-groups of a launch be of one size: before OpenCL C 2.0, and where
+/// they say so.
 #[must_use]
 pub fn has_uniform_groups(text: &str) -> bool {
     let words = words(text);
@@ -294,9 +297,9 @@ pub fn checked_options(text: &str) -> Result<(), ClcError> {
     of_language(others, &["cl", "clc", "spir"]).map(|_| ())
 }
 
-/// The words of a text, of which quotes keep some together. A backslash takes its meaning from a blank, a quote or another
-/// backslash, and is itself before others, as those of paths are; within single quotes it always is. A quote without a
-/// partner is a letter like others.
+/// The words of a text, of which quotes keep some together. A backslash takes its meaning from a
+/// blank, a quote or another backslash, and is itself before others, as those of paths are; within
+/// single quotes it always is. A quote without a partner is a letter like others.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

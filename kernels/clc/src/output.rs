@@ -1,4 +1,5 @@
-//! The standard output, as kernels print to it: by the C library's stream, in which a program's own text stands.
+//! The standard output, as kernels print to it: by the C library's stream, in which a program's own
+//! text stands.
 
 use std::io::IsTerminal;
 use std::marker::PhantomData;
@@ -22,8 +23,8 @@ fn stream() -> *mut libc::FILE {
     unsafe { stdout }
 }
 
-/// The C library's own locale on this thread, until it is dropped: kernels print numbers as OpenCL C has them, whatever the
-/// program's locale is.
+/// The C library's own locale on this thread, until it is dropped: kernels print numbers as OpenCL
+/// C has them, whatever the program's locale is.
 pub(crate) struct PlainLocale {
     /// The thread's locale before.
     #[cfg(unix)]
@@ -87,8 +88,8 @@ pub(crate) fn flush() {
     };
 }
 
-/// Text that came from elsewhere, for a terminal: characters that a terminal acts on become spaces, but for ends of lines and tabs.
-/// A character may come in parts.
+/// Text that came from elsewhere, for a terminal: characters that a terminal acts on become spaces,
+/// but for ends of lines and tabs. A character may come in parts.
 struct ForTerminal {
     /// Bytes of a character in UTF-8 that are missing yet, and whether it may be one of those.
     missing: u8,
@@ -123,9 +124,10 @@ static TERMINAL: Mutex<ForTerminal> = Mutex::new(ForTerminal {
     may_act: false,
 });
 
-/// Writes what kernels printed elsewhere, behind what the program and kernels here have printed. An output that takes nothing
-/// more, as a closed pipe, loses it, as it loses what kernels here print. To a terminal it writes spaces in place of characters
-/// that terminals act on, but for ends of lines and tabs.
+/// Writes what kernels printed elsewhere, behind what the program and kernels here have printed. An
+/// output that takes nothing more, as a closed pipe, loses it, as it loses what kernels here print.
+/// To a terminal it writes spaces in place of characters that terminals act on, but for ends of
+/// lines and tabs.
 pub fn print_for_kernels(bytes: &[u8]) {
     if std::io::stdout().is_terminal() {
         let mut terminal = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);

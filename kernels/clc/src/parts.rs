@@ -1,4 +1,5 @@
-//! Programs that are linked of several parts: texts that were compiled by themselves, and modules of SPIR-V.
+//! Programs that are linked of several parts: texts that were compiled by themselves, and modules
+//! of SPIR-V.
 
 use crate::client::ClcError;
 use crate::metadata::Description;
@@ -44,7 +45,8 @@ pub struct LinkedKernel {
 pub struct ProgramParts {
     /// The parts.
     pub parts: Arc<[Part]>,
-    /// False if they are compiled, and not linked: then what they lack is no fault, and they have no kernels yet.
+    /// False if they are compiled, and not linked: then what they lack is no fault, and they have
+    /// no kernels yet.
     pub is_linked: bool,
 }
 
@@ -75,8 +77,8 @@ impl Program {
     /// A program that is linked of parts.
     ///
     /// # Errors
-    /// What the compiler says of a part; if two parts define one name, or one is called that none defines; if the machine has no
-    /// compiler.
+    /// What the compiler says of a part; if two parts define one name, or one is called that none
+    /// defines; if the machine has no compiler.
     pub fn of_parts(parts: &[Part]) -> Result<Self, ClcError> {
         linked(&units(parts)?.0)
     }

@@ -1,4 +1,5 @@
-//! Launches as the core has them: what is passed to a kernel that is a text, for the compiler for processors.
+//! Launches as the core has them: what is passed to a kernel that is a text, for the compiler for
+//! processors.
 
 use crate::client::ClcError;
 use crate::image::Image;
@@ -57,9 +58,10 @@ impl Program {
 }
 
 impl Kernel {
-    /// Runs work-groups of a launch that was [compiled for](Program::compile_for). `memories` are its memory, in order. A
-    /// value of as many zeros as a pointer has bytes, where the kernel takes a pointer, is the null pointer. An image is its memory,
-    /// and then a value, which is its [layout](Image::layout).
+    /// Runs work-groups of a launch that was [compiled for](Program::compile_for). `memories` are
+    /// its memory, in order. A value of as many zeros as a pointer has bytes, where the kernel
+    /// takes a pointer, is the null pointer. An image is its memory, and then a value, which is its
+    /// [layout](Image::layout).
     ///
     /// # Errors
     /// As [`check`](Self::check); if an image does not lie in its memory.
@@ -106,8 +108,8 @@ impl Kernel {
                 PassedParameter::Local(bytes) => Argument::Local(*bytes),
             });
         }
-        // SAFETY: the memory is the launch's, and each group is run once: this function asks its caller for what `run`
-        // does.
+        // SAFETY: the memory is the launch's, and each group is run once: this function asks its
+        // caller for what `run` does.
         unsafe { self.run(&grid(passed)?, &arguments, groups) }
     }
 }
@@ -145,14 +147,16 @@ impl Kernel {
 /// The layout of an image that is passed as a value.
 fn layout(bytes: &[MaybeUninit<u8>]) -> Option<[u8; Image::LAYOUT_BYTES]> {
     let bytes: &[MaybeUninit<u8>; Image::LAYOUT_BYTES] = bytes.try_into().ok()?;
-    // SAFETY: whoever passes a value where an image is wanted passes its layout, all of whose bytes are something.
+    // SAFETY: whoever passes a value where an image is wanted passes its layout, all of whose bytes
+    // are something.
     Some(bytes.map(|byte| unsafe { byte.assume_init() }))
 }
 
 /// True if the bytes are those of a null pointer.
 fn is_null(bytes: &[MaybeUninit<u8>]) -> bool {
-    // Whoever passes a value where a pointer is wanted passes a number, all of whose bytes are something.
-    // SAFETY: as said; a structure's gaps are passed for no pointer, for its size would be another.
+    // Whoever passes a value where a pointer is wanted passes a number, all of whose bytes are
+    // something. SAFETY: as said; a structure's gaps are passed for no pointer, for its size would
+    // be another.
     bytes.len() == size_of::<*mut u8>()
         && bytes.iter().all(|byte| unsafe { byte.assume_init() } == 0)
 }

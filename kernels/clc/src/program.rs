@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many sizes of work-groups a kernel is compiled for one by one; the others share code for any size.
+/// How many sizes of work-groups a kernel is compiled for one by one; the others share code for any
+/// size.
 const MOST_SIZES: usize = 16;
 
-/// What a log says of a program whose variables in global memory would have to be shared by devices that are no processors of
-/// this machine.
+/// What a log says of a program whose variables in global memory would have to be shared by devices
+/// that are no processors of this machine.
 pub const SHARED_VARIABLES: &str =
     "error: variables at program scope in global memory are shared by kernels on processors alone";
 
@@ -37,8 +38,8 @@ impl fmt::Debug for Unit {
 }
 
 impl Unit {
-    /// Has a text compiled, with options as OpenCL's compilers take them. `headers` are names and texts of files that it may
-    /// include.
+    /// Has a text compiled, with options as OpenCL's compilers take them. `headers` are names and
+    /// texts of files that it may include.
     ///
     /// # Errors
     /// As [`Program::new`]; if a header's name leads out of where headers are.
@@ -83,7 +84,8 @@ impl Unit {
         &self.bitcode
     }
 
-    /// What [`bytes`](Self::bytes) has given. Only [`Program::of`] and [`link`](Self::link) look at it.
+    /// What [`bytes`](Self::bytes) has given. Only [`Program::of`] and [`link`](Self::link) look at
+    /// it.
     #[must_use]
     pub fn from_bytes(bitcode: Vec<u8>) -> Self {
         Self {
@@ -146,7 +148,8 @@ impl Program {
         let (source, options) = options::with_named_files(source, options);
         let words = options::options(&options)?;
         let described = client::describe(&source, &words, Reading::default())?;
-        // The files may be others when it is read again. Where they are too many together, they are left to the compiler.
+        // The files may be others when it is read again. Where they are too many together, they are
+        // left to the compiler.
         let included = with_includes(&source, &options, &[]);
         let source = included.unwrap_or_else(|_| source.into_owned());
         let origin = Origin::Text {
@@ -194,14 +197,15 @@ impl Program {
         &self.warnings
     }
 
-    /// Bytes of the variables in global memory that its kernels share. They keep what kernels write to them for as long as
-    /// the program lives.
+    /// Bytes of the variables in global memory that its kernels share. They keep what kernels write
+    /// to them for as long as the program lives.
     #[must_use]
     pub fn variable_bytes(&self) -> u64 {
         self.variable_bytes
     }
 
-    /// The program, if its kernels share no such variables: those of a node's clients are compiled one by one.
+    /// The program, if its kernels share no such variables: those of a node's clients are compiled
+    /// one by one.
     ///
     /// # Errors
     /// If they do.
@@ -280,12 +284,13 @@ impl Program {
         wide.as_deref().map_err(Arc::clone)
     }
 
-    /// The kernel for a launch, compiled if it is not yet. Launches with work-items whose numbers have more than 31 bits have
-    /// kernels of their own. Where groups have several sizes, the smaller ones run code for any size.
+    /// The kernel for a launch, compiled if it is not yet. Launches with work-items whose numbers
+    /// have more than 31 bits have kernels of their own. Where groups have several sizes, the
+    /// smaller ones run code for any size.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile); if groups have several sizes, and the kernel sees them and takes
-    /// those of one size alone.
+    /// As [`compile`](Self::compile); if groups have several sizes, and the kernel sees them and
+    /// takes those of one size alone.
     pub fn compile_for_grid(&self, name: &str, grid: &Grid) -> Result<Arc<Kernel>, Arc<ClcError>> {
         let program = match grid.is_wide() {
             true => self.wide()?,
@@ -316,7 +321,8 @@ impl Program {
         Ok(kernel)
     }
 
-    /// A kernel for work-groups of a size, compiled if it is not yet. Threads that ask for the same wait for the first.
+    /// A kernel for work-groups of a size, compiled if it is not yet. Threads that ask for the same
+    /// wait for the first.
     ///
     /// # Errors
     /// If there is none of that name, it wants another size, or the compiler fails.
@@ -380,9 +386,10 @@ impl Program {
         self.load(self.kernel(name)?, None)
     }
 
-    /// A kernel in PTX, for NVIDIA's devices of a compute capability such as 90. Its parameters are the kernel's own and four
-    /// numbers of 32 bits: the launch's offset along three axes, and its dimensions. For memory that a block shares it takes,
-    /// in 64 bits, how far it begins behind the start of what the launch asks for.
+    /// A kernel in PTX, for NVIDIA's devices of a compute capability such as 90. Its parameters are
+    /// the kernel's own and four numbers of 32 bits: the launch's offset along three axes, and its
+    /// dimensions. For memory that a block shares it takes, in 64 bits, how far it begins behind
+    /// the start of what the launch asks for.
     ///
     /// # Errors
     /// If there is none of that name, if it needs what only processors have, or the compiler fails.
@@ -392,7 +399,8 @@ impl Program {
         String::from_utf8(text).map_err(|error| ClcError::Failed(error.to_string()))
     }
 
-    /// What the compiler makes of a kernel, as text: see [`Output`]. An explanation takes that the program is read once more.
+    /// What the compiler makes of a kernel, as text: see [`Output`]. An explanation takes that the
+    /// program is read once more.
     ///
     /// # Errors
     /// As [`compile`](Self::compile).

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
+/// What local memory, arguments and memory that is kept are a multiple of: the largest type of
+/// OpenCL C.
 const ALIGNMENT: usize = 128;
 /// Work-items along an axis, and of a kernel that is not wide the greatest number of one.
 const MOST_ITEMS: u64 = i32::MAX as u64;
@@ -37,7 +38,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// So many work-items, in groups of so many. The last group along an axis has fewer if they do not divide the work-items evenly.
+    /// So many work-items, in groups of so many. The last group along an axis has fewer if they do
+    /// not divide the work-items evenly.
     #[must_use]
     pub fn new(dimensions: u32, global_size: [u64; 3], local_size: [u32; 3]) -> Self {
         let along = |axis: usize| (global_size[axis], local_size[axis].max(1));
@@ -90,7 +92,8 @@ impl Grid {
         (0..3).all(|axis| self.global_size[axis] >= u64::from(self.local_size[axis]))
     }
 
-    /// True if the kernel [compiled for](crate::Program::compile_for_grid) one launch is the one for the other, too.
+    /// True if the kernel [compiled for](crate::Program::compile_for_grid) one launch is the one
+    /// for the other, too.
     #[must_use]
     pub fn shares_kernel_with(&self, other: &Self) -> bool {
         let kind = |grid: &Self| (grid.is_wide(), grid.is_uniform(), grid.has_full_groups());
@@ -100,7 +103,8 @@ impl Grid {
     /// Some of the groups, in runs of one size each.
     fn runs(&self, groups: Range<u64>) -> impl Iterator<Item = ([u32; 3], Range<u64>)> + use<> {
         let (along, full, last) = (self.groups, self.local_size, self.last_size);
-        // A run goes along this axis until it is at its last group; until the end, if all have one size.
+        // A run goes along this axis until it is at its last group; until the end, if all have one
+        // size.
         let axis = (0..3).find(|axis| full[*axis] != last[*axis]);
         let end = groups.end;
         let mut next = groups.start;
@@ -129,7 +133,8 @@ impl Grid {
         })
     }
 
-    /// True if numbers of work-items have more bits than kernels count them with: then they are counted without the offset.
+    /// True if numbers of work-items have more bits than kernels count them with: then they are
+    /// counted without the offset.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         let mut axes = self.global_size.into_iter().zip(self.offset);
@@ -175,7 +180,8 @@ pub struct Kernel {
     is_wide: bool,
     /// It takes work-groups of any size.
     is_general: bool,
-    /// What runs the groups that are smaller than others of their launch, where this takes one size alone.
+    /// What runs the groups that are smaller than others of their launch, where this takes one size
+    /// alone.
     edges: OnceLock<Arc<Kernel>>,
     /// Where each argument goes, and bytes in all.
     places: (Vec<u64>, u64),
@@ -326,7 +332,8 @@ impl Kernel {
         self.check_room(grid, locals(arguments))
     }
 
-    /// Looks whether there is memory for a work-group, with so many bytes for each argument that is local memory.
+    /// Looks whether there is memory for a work-group, with so many bytes for each argument that is
+    /// local memory.
     ///
     /// # Errors
     /// If a work-group takes more than there may be.
@@ -369,7 +376,8 @@ impl Kernel {
             let lines = bytes.div_ceil(ALIGNMENT as u64);
             sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))
         });
-        // Local memory may be read a vector beyond its end by nobody, but be asked for as none at all.
+        // Local memory may be read a vector beyond its end by nobody, but be asked for as none at
+        // all.
         local
             .saturating_add(self.spill(grid))
             .saturating_add(self.places.1)
@@ -382,8 +390,8 @@ impl Kernel {
     /// As [`check`](Self::check).
     ///
     /// # Safety
-    /// The kernel stays within its arguments, which are valid for what it does with them, and other threads do nothing to them
-    /// meanwhile that races with it. No group of a launch runs twice.
+    /// The kernel stays within its arguments, which are valid for what it does with them, and other
+    /// threads do nothing to them meanwhile that races with it. No group of a launch runs twice.
     pub unsafe fn run(
         &self,
         grid: &Grid,
@@ -407,7 +415,8 @@ impl Kernel {
                     Some(edges) if size != grid.local_size => edges,
                     _ => self,
                 };
-                // SAFETY: the arguments are the launch's (this function's contract), and there are as many bytes.
+                // SAFETY: the arguments are the launch's (this function's contract), and there are
+                // as many bytes.
                 unsafe {
                     kernel.run_in(grid, size, arguments, groups, scratch.as_mut_ptr().cast());
                 };
@@ -426,10 +435,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lays out arguments, local memory and what is kept, in this order, and calls the function for groups of a size.
+    /// Lays out arguments, local memory and what is kept, in this order, and calls the function for
+    /// groups of a size.
     ///
     /// # Safety
-    /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and nobody else's.
+    /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and
+    /// nobody else's.
     unsafe fn run_in(
         &self,
         grid: &Grid,
@@ -490,8 +501,8 @@ impl Kernel {
         info[17..].copy_from_slice(&grid.local_size.map(u64::from));
         let _usual = UsualArithmetic::enter();
         let printing = self.layout.prints.then(PlainLocale::enter);
-        // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
-        // code was compiled for.
+        // SAFETY: the arguments are valid for these groups (this function's contract); the layout
+        // is the one that the code was compiled for.
         unsafe {
             (self.entry)(
                 memory,
@@ -516,7 +527,8 @@ pub(crate) struct Variables {
     _library: Loaded,
 }
 
-// SAFETY: the table is never written to. What kernels do to the variables is theirs to order, as with all memory.
+// SAFETY: the table is never written to. What kernels do to the variables is theirs to order, as
+// with all memory.
 unsafe impl Send for Variables {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Variables {}
@@ -549,11 +561,13 @@ impl Variables {
     }
 }
 
-/// Code that is loaded: from a file without a name where the system has such and lets this process make and find one, else from
-/// a file for as long as it takes to load it. Neither is open afterwards.
+/// Code that is loaded: from a file without a name where the system has such and lets this process
+/// make and find one, else from a file for as long as it takes to load it. Neither is open
+/// afterwards.
 struct Loaded {
     library: libloading::Library,
-    /// The file, on Linux, where a node counts a file that is mapped and cannot be found as one that hides what it holds.
+    /// The file, on Linux, where a node counts a file that is mapped and cannot be found as one
+    /// that hides what it holds.
     _file: Option<Removed>,
 }
 
@@ -608,7 +622,8 @@ fn nameless(object: &[u8], number: u64) -> Option<(PathBuf, std::fs::File)> {
     // SAFETY: it was just made, and is nobody else's.
     let mut file = unsafe { std::fs::File::from_raw_fd(made) };
     file.write_all(object).ok()?;
-    // The loader knows libraries by their paths as they are written, and the next file may have this one's descriptor.
+    // The loader knows libraries by their paths as they are written, and the next file may have
+    // this one's descriptor.
     let number: String = format!("{number:b}")
         .chars()
         .map(|digit| if digit == '0' { "/." } else { "//." })

@@ -1,21 +1,25 @@
-//! Modules of SPIR-V: what is looked at before the translator sees one, and what is written anew for it.
+//! Modules of SPIR-V: what is looked at before the translator sees one, and what is written anew
+//! for it.
 //!
-//! The translator is a program of the machine's (`llvm-spirv`). It trusts what it reads, and older ones know SPIR-V up to
-//! 1.4 only. So a module goes through here first:
+//! The translator is a program of the machine's (`llvm-spirv`). It trusts what it reads, and older
+//! ones know SPIR-V up to 1.4 only. So a module goes through here first:
 //!
-//! 1. *Look* ([`SpirV::new`]): the header, and each instruction's length. A module of another kind than kernels' is refused
-//!    by name.
-//! 2. *Specialise* ([`SpirV::specialise`]): a specialisation constant is a literal, which is written over.
+//! 1. *Look* ([`SpirV::new`]): the header, and each instruction's length. A module of another kind
+//!    than kernels' is refused by name.
+//! 2. *Specialise* ([`SpirV::specialise`]): a specialisation constant is a literal, which is
+//!    written over.
 //! 3. *Lower* ([`SpirV::lowered`]): an instruction of a later version becomes some of earlier ones.
 //!
-//! A module is a list of words, and an instruction is its length and its number in one word, and its operands. Types come
-//! before constants, and both before functions, so one pass from front to end knows what it has to.
+//! A module is a list of words, and an instruction is its length and its number in one word, and
+//! its operands. Types come before constants, and both before functions, so one pass from front to
+//! end knows what it has to.
 
 use crate::client::ClcError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const MAGIC: u32 = 0x0723_0203;
-/// Words before the first instruction: what it is, its version, what made it, the bound of its numbers, nothing.
+/// Words before the first instruction: what it is, its version, what made it, the bound of its
+/// numbers, nothing.
 const HEADER: usize = 5;
 /// The largest bound of numbers that a module may have, as the standard says.
 const MOST_NUMBERS: u32 = 0x3f_ffff;
@@ -216,8 +220,8 @@ impl Known {
                 is_packed: self.packed.contains(&id),
             },
             op::TYPE_POINTER => Type::Pointer { to: operand(3) },
-            // Where the first operand is a type, the second is a value of it. (Instructions whose first operand is another
-            // number come before all types.)
+            // Where the first operand is a type, the second is a value of it. (Instructions whose
+            // first operand is another number come before all types.)
             _ => {
                 if words.len() > 2 && self.types.contains_key(&id) {
                     self.values.insert(operand(2), id);
@@ -415,7 +419,8 @@ impl SpirV {
         Ok(())
     }
 
-    /// Bytes of a specialisation constant, by the number that the module gives it for this; none if it has no such.
+    /// Bytes of a specialisation constant, by the number that the module gives it for this; none if
+    /// it has no such.
     #[must_use]
     pub fn constant_size(&self, id: u32) -> Option<usize> {
         let constant = self.constants.get(&id)?;
@@ -653,8 +658,8 @@ impl Lowering {
         Some(())
     }
 
-    /// Writes an access to an image without what later versions say of it, which changes no value. The word at `at` says
-    /// which operands follow, if it is there.
+    /// Writes an access to an image without what later versions say of it, which changes no value.
+    /// The word at `at` says which operands follow, if it is there.
     fn with_known_operands(&mut self, number: u32, words: &[u32], at: usize) {
         const NONTEMPORAL: u32 = 0x4000;
         let Some((before, [said, after @ ..])) = words.split_at_checked(at) else {
@@ -729,7 +734,8 @@ impl Lowering {
     }
 }
 
-/// How memory is written and read, as an instruction that copies says it: for each, or once for both.
+/// How memory is written and read, as an instruction that copies says it: for each, or once for
+/// both.
 fn accesses(said: &[u32]) -> Option<[Vec<u32>; 2]> {
     let first = match said.first() {
         Some(mask) if mask & ALIGNED != 0 => 2,

@@ -5,7 +5,8 @@ mod support;
 use quipu_clc::{Argument, Program};
 use support::{Launch, program, random};
 
-/// Runs a kernel over `length` work-items in groups of 16 on an input, for an output of as many numbers.
+/// Runs a kernel over `length` work-items in groups of 16 on an input, for an output of as many
+/// numbers.
 fn map<I: Copy, O: Copy + Default>(program: &Program, kernel: &str, input: &[I]) -> Vec<O> {
     let output = vec![O::default(); input.len()];
     let mut launch = Launch::new([input.len(), 1, 1], [16, 1, 1]);
@@ -371,8 +372,8 @@ fn loops_that_work_items_leave_at_different_times() {
     }
 }
 
-/// The numbers of a narrower type next to a wider one, in the order `_rte`, `_rtz`, `_rtp`, `_rtn`: of the one below it, the one
-/// above it, and which of them is nearest.
+/// The numbers of a narrower type next to a wider one, in the order `_rte`, `_rtz`, `_rtp`, `_rtn`:
+/// of the one below it, the one above it, and which of them is nearest.
 fn each_way<T: Copy>(is_negative: bool, below: T, above: T, nearest: T) -> [T; 4] {
     let to_zero = if is_negative { above } else { below };
     [nearest, to_zero, above, below]

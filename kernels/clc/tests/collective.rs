@@ -259,7 +259,8 @@ fn shuffled<T: Copy + Default + PartialEq + std::fmt::Debug>(name: &str, of: fn(
                 let own = |at: usize| x[(start + at) * TURNS + turn];
                 let rotated = (l as i32 + by).rem_euclid(n as i32) as usize;
                 let clustered = l / 4 * 4 + (l as i32 + by).rem_euclid(4) as usize;
-                // Nothing is said of what is taken from a work-item that is not there: each has its own then.
+                // Nothing is said of what is taken from a work-item that is not there: each has its
+                // own then.
                 let there = |at: Option<usize>| own(at.filter(|at| *at < n).unwrap_or(l));
                 let wanted = [
                     own((l * 5 + turn) % n),

@@ -98,7 +98,8 @@ fn headers_that_are_passed_come_before_files() {
     for place in [folder.path(), &within] {
         write(place.join("value.h"), "#define VALUE -1\n").unwrap();
     }
-    // The working folder is looked at where a text names a file in quotes. No other test here names one that it has.
+    // The working folder is looked at where a text names a file in quotes. No other test here names
+    // one that it has.
     let before = std::env::current_dir().unwrap();
     std::env::set_current_dir(folder.path()).unwrap();
     let header = |name: &str, text: &str| (name.to_owned(), text.to_owned());

@@ -8,7 +8,8 @@ use quipu_clc::{Argument, Program, has_half};
 use std::cmp::Ordering;
 use support::{Launch, program};
 
-/// A program; none, and a line that says so, where there is no compiler or the processor has no numbers of 16 bits.
+/// A program; none, and a line that says so, where there is no compiler or the processor has no
+/// numbers of 16 bits.
 fn program_of_halves(text: &str) -> Option<Program> {
     let there = program("kernel void none() {}");
     if there.is_some() && !has_half() {
@@ -108,7 +109,8 @@ fn cos_of_pi(x: f64) -> f64 {
 
 type Function = (&'static str, fn(f64) -> f64, f64);
 
-/// Functions, and how far off they may be, in units of the last place. Each is one of `float`, and rounded.
+/// Functions, and how far off they may be, in units of the last place. Each is one of `float`, and
+/// rounded.
 #[cfg(unix)]
 const FUNCTIONS: [Function; 43] = [
     ("acos", f64::acos, 0.51),
@@ -264,7 +266,8 @@ fn operations_are_rounded_once() {
                 () if (a < b) == (a > 0.0) => x + 1,
                 () => x - 1,
             };
-            // A product and a sum of these numbers are exact as numbers of 64 bits, or far from where rounding changes.
+            // A product and a sum of these numbers are exact as numbers of 64 bits, or far from
+            // where rounding changes.
             let fused = nearest(a.mul_add(b, c));
             let wanted = [
                 nearest(a + b),

@@ -1,4 +1,5 @@
-//! Kernels against what they compute, over sizes of work-groups that take each way through the passes.
+//! Kernels against what they compute, over sizes of work-groups that take each way through the
+//! passes.
 
 mod support;
 

@@ -10,7 +10,8 @@ use std::ffi::CString;
 use std::process::Command;
 use support::printed;
 
-/// Has the program write numbers with a comma. False if the machine has no such locale and cannot make one.
+/// Has the program write numbers with a comma. False if the machine has no such locale and cannot
+/// make one.
 fn write_with_commas(folder: &std::path::Path) -> bool {
     let name = "de_DE.UTF-8";
     let made = Command::new("localedef")

@@ -1,4 +1,5 @@
-//! Names of functions of C, which a program in OpenCL C may give to its own functions, kernels and constants.
+//! Names of functions of C, which a program in OpenCL C may give to its own functions, kernels and
+//! constants.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -8,7 +9,8 @@ use quipu_clc::{Argument, Image, Program};
 use std::collections::BTreeSet;
 use support::{Launch, program};
 
-/// The language's functions that are the system's, with arguments, and the system's name of each for `float`.
+/// The language's functions that are the system's, with arguments, and the system's name of each
+/// for `float`.
 const FUNCTIONS: [(&str, &str, &str); 25] = [
     ("asin", "0.5f", "asinf"),
     ("acos", "0.5f", "acosf"),
@@ -203,7 +205,8 @@ fn image<T>(texels: &mut Vec<T>, data: u32) -> Argument<'static> {
     })))
 }
 
-/// What a kernel with the body [`USER_OF_LIBRARY`] writes: numbers, and texels of bytes and of numbers.
+/// What a kernel with the body [`USER_OF_LIBRARY`] writes: numbers, and texels of bytes and of
+/// numbers.
 fn written_with_images(program: &Program, kernel: &str) -> (Vec<f32>, Vec<u8>, Vec<i32>) {
     let mut texels: Vec<f32> = (0..24).map(|number| number as f32 * 0.75 - 2.0).collect();
     let mut numbers: Vec<i32> = (0..24).map(|number| number * number - 40).collect();

@@ -1,4 +1,5 @@
-//! Launches whose last groups along an axis have fewer work-items than the others, compared with what the standard says of them.
+//! Launches whose last groups along an axis have fewer work-items than the others, compared with
+//! what the standard says of them.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -128,7 +129,8 @@ fn groups_at_the_ends_have_the_rest() {
     }
 }
 
-/// Versions of a kernel without its test run for groups whose last work-item is within bounds, whatever its group's size.
+/// Versions of a kernel without its test run for groups whose last work-item is within bounds,
+/// whatever its group's size.
 #[test]
 fn a_test_of_bounds_may_hold_for_a_smaller_group() {
     if program("kernel void k() {}").is_none() {

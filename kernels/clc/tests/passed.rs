@@ -56,7 +56,8 @@ fn an_image_is_its_memory_and_a_layout_that_lies_within() {
             length,
         });
         let kernel = program.compile_for("add", &passed).unwrap();
-        // SAFETY: the kernel reads and writes the images, which are looked at before; the memory is this function's.
+        // SAFETY: the kernel reads and writes the images, which are looked at before; the memory is
+        // this function's.
         let ran = unsafe { kernel.run_passed(&passed, &memories, 0..6) };
         ran.map(|()| to)
     };

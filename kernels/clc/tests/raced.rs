@@ -1,4 +1,5 @@
-//! A header that changes between the time its text becomes the key of what is kept on disk and the time the compiler reads it.
+//! A header that changes between the time its text becomes the key of what is kept on disk and the
+//! time the compiler reads it.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
@@ -21,7 +22,8 @@ fn written(program: &Program) -> i32 {
     unsafe { std::ptr::from_ref(&memory[0]).read_volatile() }
 }
 
-// The only test of its process: the compiler is a script that changes the header first, if there is another one.
+// The only test of its process: the compiler is a script that changes the header first, if there is
+// another one.
 #[test]
 fn what_is_made_of_a_header_that_has_changed_meanwhile_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Random programs in OpenCL C against a reference that gives each work-item a stack of its own.
 //!
-//! `QUIPU_CLC_PROGRAMS` says how many, and `QUIPU_CLC_SEED` which is the first. What does not agree is made smaller, as long as
-//! it does not, and printed whole.
+//! `QUIPU_CLC_PROGRAMS` says how many, and `QUIPU_CLC_SEED` which is the first. What does not agree
+//! is made smaller, as long as it does not, and printed whole.
 //!
 //! | file | what it is |
 //! |---|---|

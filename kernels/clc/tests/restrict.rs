@@ -1,5 +1,5 @@
-//! Pointers that the text says are the only way to their memory (`restrict`). The other work-items reach that memory by the
-//! same pointer, so a work-item reads anew after a barrier.
+//! Pointers that the text says are the only way to their memory (`restrict`). The other work-items
+//! reach that memory by the same pointer, so a work-item reads anew after a barrier.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

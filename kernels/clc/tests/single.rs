@@ -1,5 +1,5 @@
-//! Functions of `float` that are made of arithmetic: within the standard's bounds over bit patterns of all kinds, and the
-//! standard's values at limits.
+//! Functions of `float` that are made of arithmetic: within the standard's bounds over bit patterns
+//! of all kinds, and the standard's values at limits.
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! SPIR-V on processors: what modules do, and what is said of those that are at fault.
 //!
-//! Modules are assembled by `spirv-as`. Without it or the machine's translator these tests are left out.
+//! Modules are assembled by `spirv-as`. Without it or the machine's translator these tests are left
+//! out.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -448,7 +449,8 @@ fn modules_that_are_cut_off_are_refused() {
         return;
     }
     let whole = assembled(SMALL, "1.0");
-    // Up to its first entry point it is a module without kernels, and of such a module a program can be made.
+    // Up to its first entry point it is a module without kernels, and of such a module a program
+    // can be made.
     let word = |at: usize| u32::from_le_bytes(whole[4 * at..][..4].try_into().unwrap());
     const ENTRY_POINT: u32 = 15;
     let mut without_kernels = 5;
@@ -507,10 +509,12 @@ fn modules_read_images_by_samplers_and_write_them() {
     };
     let mut texels: Vec<f32> = (0..16).map(|number| number as f32).collect();
     let from = image(&mut texels, 2);
-    // To whole numbers of texels, and between them: of the last corner, that is the mean of all four.
+    // To whole numbers of texels, and between them: of the last corner, that is the mean of all
+    // four.
     const NEAREST: u32 = 2;
     const LINEAR: u32 = 0x20 | 2;
-    // The assembler of this version may not know what the last one says of an access: its bit is put in.
+    // The assembler of this version may not know what the last one says of an access: its bit is
+    // put in.
     let plain = IMAGES.replace("%NONTEMPORAL%", "").replace("%ALSO%", "");
     let later = IMAGES.replace("Lod%NONTEMPORAL%", "!0x4002");
     let later = later.replace("%ALSO%", " !0x4000");

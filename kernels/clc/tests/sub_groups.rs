@@ -1,4 +1,5 @@
-//! Functions of sub-groups: of whole ones and parts, where all work-items come to them, and where some do.
+//! Functions of sub-groups: of whole ones and parts, where all work-items come to them, and where
+//! some do.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

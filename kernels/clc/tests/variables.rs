@@ -1,4 +1,5 @@
-//! Variables at program scope: the kernels of a program share them, and what is written to them stays.
+//! Variables at program scope: the kernels of a program share them, and what is written to them
+//! stays.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

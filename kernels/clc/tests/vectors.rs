@@ -1,4 +1,5 @@
-//! What the passes and the optimiser make of kernels that used to stay scalar, and that they still compute the same.
+//! What the passes and the optimiser make of kernels that used to stay scalar, and that they still
+//! compute the same.
 
 mod support;
 
@@ -439,7 +440,8 @@ fn gathers_ask_whether_work_items_are_neighbours() {
     }
     const COUNT: usize = 1000;
     let numbers: Vec<i32> = (0..COUNT as i32).map(|x| x * x % 1009).collect();
-    // Neighbours, all at one place, work-items that are in order and apart, and some that go the other way around.
+    // Neighbours, all at one place, work-items that are in order and apart, and some that go the
+    // other way around.
     for apart in [1, 0, 3, -1] {
         let (sums, marks) = (vec![0_i32; 128], vec![0_i32; COUNT]);
         let mut launch = Launch::new([128, 1, 1], [64, 1, 1]);

@@ -1,8 +1,9 @@
 //! Makes functions and modules by hand, one operation at a time.
 //!
-//! [`FunctionBuilder`] gives out the numbers of values, variables and loops, and keeps the block that is being
-//! written. It infers a result's type from operands where these tell, and takes it where they do not. It checks
-//! nothing: [`Module::verify`](crate::Module::verify) checks the finished module.
+//! [`FunctionBuilder`] gives out the numbers of values, variables and loops, and keeps the block
+//! that is being written. It infers a result's type from operands where these tell, and takes it
+//! where they do not. It checks nothing: [`Module::verify`](crate::Module::verify) checks the
+//! finished module.
 //!
 //! ```
 //! use quipu_kernel_ir::{BinaryOperation, FunctionBuilder, ModuleBuilder, Place, Scalar};
@@ -118,7 +119,8 @@ impl ModuleBuilder {
         SharedId(number(self.shared.len() - 1))
     }
 
-    /// Leaves a block-shared array as it is when a block begins: the kernel writes each element before it reads it.
+    /// Leaves a block-shared array as it is when a block begins: the kernel writes each element
+    /// before it reads it.
     ///
     /// # Panics
     /// If the module has no such array.
@@ -245,7 +247,8 @@ impl FunctionBuilder {
         value
     }
 
-    /// Adds a parameter of a kernel: elements in several dimensions. Its slice, extents and strides.
+    /// Adds a parameter of a kernel: elements in several dimensions. Its slice, extents and
+    /// strides.
     pub fn view(
         &mut self,
         name: &'static str,
@@ -385,8 +388,8 @@ impl FunctionBuilder {
         self.define(scalar.into(), Operation::Bitcast(value, scalar))
     }
 
-    /// A scalar as a word of 64 bits: integers extended, floats by their bits, those of 16 bits as an `f32`. Also
-    /// gives the scalar type of the word.
+    /// A scalar as a word of 64 bits: integers extended, floats by their bits, those of 16 bits as
+    /// an `f32`. Also gives the scalar type of the word.
     ///
     /// # Panics
     /// If the value is no scalar.
@@ -588,7 +591,8 @@ impl FunctionBuilder {
         self.define(Scalar::Index.into(), Operation::BarrierCount(predicate))
     }
 
-    /// A scalar, of which it is vouched that it is the same for all threads of the block that come here.
+    /// A scalar, of which it is vouched that it is the same for all threads of the block that come
+    /// here.
     pub fn assume_uniform(&mut self, value: Value) -> Value {
         let value_type = self.type_of(value).clone();
         self.define(value_type, Operation::AssumeUniform(value))
@@ -609,7 +613,8 @@ impl FunctionBuilder {
     /// Adds a statement.
     ///
     /// # Panics
-    /// If [`end_block`](Self::end_block) was called more often than [`begin_block`](Self::begin_block).
+    /// If [`end_block`](Self::end_block) was called more often than
+    /// [`begin_block`](Self::begin_block).
     pub fn push(&mut self, statement: Statement) {
         self.blocks
             .last_mut()
@@ -789,7 +794,8 @@ impl FunctionBuilder {
         );
     }
 
-    /// A loop over this thread's own positions of an extent, with names for the position's components.
+    /// A loop over this thread's own positions of an extent, with names for the position's
+    /// components.
     pub fn elements(
         &mut self,
         names: &[&'static str],
@@ -868,7 +874,8 @@ fn slice(element: Type, space: Space, mutable: bool) -> Type {
     }
 }
 
-/// A number of something in a function or module, of which there are never as many as a `u32` counts.
+/// A number of something in a function or module, of which there are never as many as a `u32`
+/// counts.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("fewer than 2^32 of anything in a module")
 }

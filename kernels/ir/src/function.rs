@@ -7,8 +7,9 @@ use crate::types::Type;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
-/// Number of a value in its function: defined once, by a parameter, an operation or an element loop, and used where
-/// its definition has been passed for certain (in the rest of the block, and in blocks inside of that).
+/// Number of a value in its function: defined once, by a parameter, an operation or an element
+/// loop, and used where its definition has been passed for certain (in the rest of the block, and
+/// in blocks inside of that).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub u32);
 

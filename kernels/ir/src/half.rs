@@ -1,10 +1,11 @@
 //! The two floats of 16 bits, computed with as `f32`, then rounded.
 //!
-//! No target computes with them the way the others do, so no printer does: a value of one is its bits, and the
-//! representation has its conversions from and to `f32` alone. [`FunctionBuilder`] writes all else with these. `f32`
-//! has more than twice their digits and two more, so sums, products, quotients and square roots are correctly rounded
-//! all the same; conversions from wider types, and `fma`, are rounded *to odd* first, after which rounding once more
-//! rounds as if it were the only time. So results are those of the kernel language natively, bit for bit.
+//! No target computes with them the way the others do, so no printer does: a value of one is its
+//! bits, and the representation has its conversions from and to `f32` alone. [`FunctionBuilder`]
+//! writes all else with these. `f32` has more than twice their digits and two more, so sums,
+//! products, quotients and square roots are correctly rounded all the same; conversions from wider
+//! types, and `fma`, are rounded *to odd* first, after which rounding once more rounds as if it
+//! were the only time. So results are those of the kernel language natively, bit for bit.
 
 use crate::builder::FunctionBuilder;
 use crate::function::Value;

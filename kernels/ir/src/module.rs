@@ -24,8 +24,8 @@ pub struct Module {
 /// The freedoms of a printed kernel that Rust does not give. None has to be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Allowances {
-    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
-    /// occur.
+    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity
+    /// may be taken not to occur.
     pub fast_math: bool,
     /// Products and sums may be contracted to fused multiply-adds.
     pub contract: bool,
@@ -48,7 +48,8 @@ pub struct KernelInfo {
     pub bounds: LaunchBounds,
 }
 
-/// The bounds that are promised of the blocks of all launches of a kernel: its compiler may count on it.
+/// The bounds that are promised of the blocks of all launches of a kernel: its compiler may count
+/// on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
     /// The threads of each block along each dimension. None if that is not promised.
@@ -82,16 +83,18 @@ pub struct Parameter {
 /// The kinds of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// A value without bits. Defines nothing, and printed kernels are passed nothing for it: it keeps the place of a
-    /// launch's argument for it.
+    /// A value without bits. Defines nothing, and printed kernels are passed nothing for it: it
+    /// keeps the place of a launch's argument for it.
     Nothing,
     /// A number or struct, the same for all threads. Defines one value.
     Uniform(Value),
-    /// Elements in global memory with gaps nowhere. Defines one value, a slice in [`Space::Global`](crate::Space).
+    /// Elements in global memory with gaps nowhere. Defines one value, a slice in
+    /// [`Space::Global`](crate::Space).
     Buffer(Value),
-    /// An array of elements in global memory in several dimensions: a slice of all places from its first element to
-    /// its last, gaps included, and for each dimension its extent and its stride (how many elements neighbours are
-    /// apart; 1 in the last dimension), as values of type [`Scalar::Index`](crate::Scalar).
+    /// An array of elements in global memory in several dimensions: a slice of all places from its
+    /// first element to its last, gaps included, and for each dimension its extent and its stride
+    /// (how many elements neighbours are apart; 1 in the last dimension), as values of type
+    /// [`Scalar::Index`](crate::Scalar).
     View {
         /// The slice.
         elements: Value,
@@ -123,8 +126,8 @@ impl ParameterKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConstantId(pub u32);
 
-/// An array of constants: in the device's memory for constants, where it has one. Places in it are read, whole or by
-/// element; there are no slices of it.
+/// An array of constants: in the device's memory for constants, where it has one. Places in it are
+/// read, whole or by element; there are no slices of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// The user's name.

@@ -10,19 +10,21 @@ use crate::types::{Scalar, StructId, Type};
 pub struct Literal {
     /// Its type.
     pub scalar: Scalar,
-    /// Its bits, in the low bits: of a float as `to_bits` gives them, of a signed integer sign-extended to 64 bits.
+    /// Its bits, in the low bits: of a float as `to_bits` gives them, of a signed integer
+    /// sign-extended to 64 bits.
     pub bits: u64,
 }
 
-/// The definition of a value. Operands are evaluated before; an operation has no effects but the ones it names.
+/// The definition of a value. Operands are evaluated before; an operation has no effects but the
+/// ones it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A constant.
     Literal(Literal),
     /// One operand; the result has its type.
     Unary(UnaryOperation, Value),
-    /// Two operands of one type (but for shifts, whose second is any integer). The result has their type, or is
-    /// `bool` for a comparison.
+    /// Two operands of one type (but for shifts, whose second is any integer). The result has their
+    /// type, or is `bool` for a comparison.
     Binary(BinaryOperation, Value, Value),
     /// `as`: between numbers; from `bool`, to integers only.
     Cast(Value, Scalar),
@@ -34,9 +36,9 @@ pub enum Operation {
     Math(MathFunction, Vec<Value>),
     /// The present value in a place.
     Load(Place),
-    /// A slice of the elements of an array-like place: a local array, a shared array, or part of a slice. Part of it
-    /// if a range is given (start and end, of type [`Scalar::Index`]); a range outside is a fault and gives no
-    /// elements.
+    /// A slice of the elements of an array-like place: a local array, a shared array, or part of a
+    /// slice. Part of it if a range is given (start and end, of type [`Scalar::Index`]); a range
+    /// outside is a fault and gives no elements.
     Slice {
         /// A place whose type is an array, or that is a slice or shared array as a whole.
         place: Place,
@@ -59,12 +61,13 @@ pub enum Operation {
     Field(Value, u32),
     /// A call of a device function, with its effects.
     Call(FunctionId, Vec<Value>),
-    /// This thread's index from an origin, in a unit, along a dimension ([`Scalar::Index`]). Dimension 0 is the
-    /// slowest, as in row-major order.
+    /// This thread's index from an origin, in a unit, along a dimension ([`Scalar::Index`]).
+    /// Dimension 0 is the slowest, as in row-major order.
     Index(Origin, Unit, u8),
     /// The number of units of an origin along a dimension ([`Scalar::Index`]).
     Extent(Origin, Unit, u8),
-    /// Changes a place in one step and gives its old value; reads and writes global or shared memory, of 32 or 64 bits.
+    /// Changes a place in one step and gives its old value; reads and writes global or shared
+    /// memory, of 32 or 64 bits.
     Atomic {
         /// The operation.
         operation: AtomicOperation,
@@ -77,15 +80,17 @@ pub enum Operation {
     },
     /// The time of a clock, of type `u64`: it ticks in a unit of the device's own.
     Clock,
-    /// A property of the target: a `bool` that is known when the module is printed. Branches that it decides are not
-    /// printed.
+    /// A property of the target: a `bool` that is known when the module is printed. Branches that
+    /// it decides are not printed.
     Property(Property),
     /// Something that the threads of a warp do together; every thread of it comes here.
     Warp(WarpOperation, Vec<Value>),
-    /// The operand, a scalar, of which the user vouches that it is the same for all threads of the block that come here.
+    /// The operand, a scalar, of which the user vouches that it is the same for all threads of the
+    /// block that come here.
     AssumeUniform(Value),
-    /// A barrier of the block, with a predicate: gives for how many threads it holds ([`Scalar::Index`]). Every
-    /// thread of the block comes here. Memory accesses before it happen before those after it.
+    /// A barrier of the block, with a predicate: gives for how many threads it holds
+    /// ([`Scalar::Index`]). Every thread of the block comes here. Memory accesses before it happen
+    /// before those after it.
     BarrierCount(Value),
 }
 
@@ -227,9 +232,11 @@ pub enum BinaryOperation {
     Greater,
     /// `>=`.
     GreaterEqual,
-    /// The smaller; of a number and NaN the number. Which zero of two that differ in sign is not defined.
+    /// The smaller; of a number and NaN the number. Which zero of two that differ in sign is not
+    /// defined.
     Minimum,
-    /// The greater; of a number and NaN the number. Which zero of two that differ in sign is not defined.
+    /// The greater; of a number and NaN the number. Which zero of two that differ in sign is not
+    /// defined.
     Maximum,
     /// The high half of the product of two integers of 32 or 64 bits.
     MultiplyHigh,
@@ -237,9 +244,11 @@ pub enum BinaryOperation {
     SaturatingAdd,
     /// The difference, clamped to the integer type's range.
     SaturatingSubtract,
-    /// The bits moved to the left, those that fall out coming in again; by the amount modulo the width.
+    /// The bits moved to the left, those that fall out coming in again; by the amount modulo the
+    /// width.
     RotateLeft,
-    /// The bits moved to the right, those that fall out coming in again; by the amount modulo the width.
+    /// The bits moved to the right, those that fall out coming in again; by the amount modulo the
+    /// width.
     RotateRight,
 }
 
@@ -268,8 +277,9 @@ impl BinaryOperation {
     }
 }
 
-/// Functions of the mathematical library, over `f32` or `f64`, with Rust's names and meaning. Those of the first
-/// group are exact or correctly rounded everywhere; of the others targets differ by some units in the last place.
+/// Functions of the mathematical library, over `f32` or `f64`, with Rust's names and meaning. Those
+/// of the first group are exact or correctly rounded everywhere; of the others targets differ by
+/// some units in the last place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is std's function of the same name")]
 pub enum MathFunction {
@@ -286,7 +296,8 @@ pub enum MathFunction {
     Sqrt,
     /// `mul_add`: one rounding.
     Fma,
-    /// The remainder of a division whose quotient is rounded to the nearest integer, ties to even: C's `remainder`.
+    /// The remainder of a division whose quotient is rounded to the nearest integer, ties to even:
+    /// C's `remainder`.
     Remainder,
     IsNan,
     IsInfinite,
@@ -406,8 +417,8 @@ pub enum AtomicOperation {
     Increment,
     /// Subtracts one; from zero, or from above the operand, to the operand. `u32` only.
     Decrement,
-    /// Leaves it, and has no operand. Unlike a plain load it is done each time it is come to: in a loop that waits for
-    /// another thread, too.
+    /// Leaves it, and has no operand. Unlike a plain load it is done each time it is come to: in a
+    /// loop that waits for another thread, too.
     Load,
     /// Replaces, and gives nothing.
     Store,

@@ -42,7 +42,8 @@ pub enum Projection {
     Index {
         /// The index: of any integer type.
         index: Value,
-        /// False if the user vouches, or the builder knows, that it is in bounds. True: out of bounds is a fault.
+        /// False if the user vouches, or the builder knows, that it is in bounds. True: out of
+        /// bounds is a fault.
         checked: bool,
     },
 }
@@ -50,14 +51,16 @@ pub enum Projection {
 /// A statement of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// Defines a value. An operation that is done for its effects only has one, too, of type `Unit` maybe.
+    /// Defines a value. An operation that is done for its effects only has one, too, of type `Unit`
+    /// maybe.
     Define {
         /// The value.
         value: Value,
         /// Its operation.
         operation: Operation,
     },
-    /// A variable begins, with a value at first or not yet: then it is stored to before it is loaded from.
+    /// A variable begins, with a value at first or not yet: then it is stored to before it is
+    /// loaded from.
     Local {
         /// The variable.
         local: LocalId,
@@ -90,17 +93,19 @@ pub enum Statement {
         id: LoopId,
         /// The repeated block.
         body: Block,
-        /// The block between two rounds, after the body's end and after `Continue`: a step of a counter. Without
-        /// `Break` and `Continue` of this loop, and without `Return`.
+        /// The block between two rounds, after the body's end and after `Continue`: a step of a
+        /// counter. Without `Break` and `Continue` of this loop, and without `Return`.
         step: Block,
     },
-    /// Runs the body for each position of an extent that is this thread's own: of all threads of the grid, exactly
-    /// one has each position. Which is the target's choice: neighbouring positions on a CPU, on a GPU those that are
-    /// as many apart as the grid has threads, so that neighbouring threads have neighbouring positions.
+    /// Runs the body for each position of an extent that is this thread's own: of all threads of
+    /// the grid, exactly one has each position. Which is the target's choice: neighbouring
+    /// positions on a CPU, on a GPU those that are as many apart as the grid has threads, so that
+    /// neighbouring threads have neighbouring positions.
     Elements {
         /// Its number, for `Break` and `Continue`.
         id: LoopId,
-        /// Defined for the body: the position, of type `Index`, one value for each dimension of the grid.
+        /// Defined for the body: the position, of type `Index`, one value for each dimension of the
+        /// grid.
         position: Vec<Value>,
         /// The number of positions along each dimension, of type `Index`.
         extent: Vec<Value>,
@@ -118,8 +123,8 @@ pub enum Statement {
         /// Its place in the user's source.
         location: Option<Location>,
     },
-    /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
-    /// the user wrote it.
+    /// Waits until every thread of the block is here. Memory accesses before it happen before those
+    /// after it. With where the user wrote it.
     Barrier(Option<Location>),
     /// Waits until every thread of the grid is here. Otherwise as [`Barrier`](Self::Barrier).
     GridBarrier(Option<Location>),
@@ -131,7 +136,8 @@ pub enum Statement {
         condition: Value,
         /// The message, with `{}` for each value in turn.
         message: String,
-        /// At most two words of 64 bits, which [`FunctionBuilder::word`](crate::FunctionBuilder::word) makes of values.
+        /// At most two words of 64 bits, which
+        /// [`FunctionBuilder::word`](crate::FunctionBuilder::word) makes of values.
         values: Vec<Value>,
         /// The scalar types of the values, which are words.
         shown: Vec<crate::Scalar>,

@@ -20,8 +20,8 @@ impl TextLanguage {
     }
 }
 
-/// A kernel of a text. Its parameters are passed as they are: of memory a pointer to its first element, of values their
-/// bytes.
+/// A kernel of a text. Its parameters are passed as they are: of memory a pointer to its first
+/// element, of values their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelText {
     /// The language.

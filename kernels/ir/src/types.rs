@@ -27,8 +27,8 @@ pub enum Scalar {
     SignedIndex,
     /// `half::f16`: a sign, 5 bits of exponent, 10 of digits.
     ///
-    /// Of both floats of 16 bits there are conversions from and to `f32` alone, and operations on bits;
-    /// [`FunctionBuilder`](crate::FunctionBuilder) writes other operations with these.
+    /// Of both floats of 16 bits there are conversions from and to `f32` alone, and operations on
+    /// bits; [`FunctionBuilder`](crate::FunctionBuilder) writes other operations with these.
     F16,
     /// `half::bf16`: the upper half of an `f32`.
     Bf16,
@@ -124,8 +124,8 @@ pub enum Type {
     Struct(StructId),
     /// So many elements, by value. At least one.
     Array(Box<Type>, u64),
-    /// A pointer to elements in some memory together with their number: `&[T]` and views. Not a type of memory:
-    /// there are slices in variables, parameters and arguments of functions only.
+    /// A pointer to elements in some memory together with their number: `&[T]` and views. Not a
+    /// type of memory: there are slices in variables, parameters and arguments of functions only.
     Slice {
         /// The type of an element.
         element: Box<Type>,
@@ -164,18 +164,20 @@ pub enum Space {
     Private,
 }
 
-/// The largest alignment that a struct can ask for, in bytes: all memory that kernels are given begins at a multiple of it,
-/// and devices read no more at once.
+/// The largest alignment that a struct can ask for, in bytes: all memory that kernels are given
+/// begins at a multiple of it, and devices read no more at once.
 pub const MOST_ALIGNMENT: u64 = 16;
 
-/// A struct: fields in order, laid out as C does (`repr(C)`), which a derive checks for structs in buffers.
+/// A struct: fields in order, laid out as C does (`repr(C)`), which a derive checks for structs in
+/// buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
     /// The user's name; made unique and legal by printers.
     pub name: String,
     /// At least one.
     pub fields: Vec<Field>,
-    /// The least alignment, in bytes, a power of two up to [`MOST_ALIGNMENT`]: that of `repr(align(…))`, or 1.
+    /// The least alignment, in bytes, a power of two up to [`MOST_ALIGNMENT`]: that of
+    /// `repr(align(…))`, or 1.
     pub alignment: u64,
 }
 

@@ -1,5 +1,6 @@
-//! Every operation on every scalar type, with the values at their edges, gives what Rust gives: bit for bit, as C99
-//! and as OpenCL C. Only transcendental functions may differ, by the units in the last place that are said there.
+//! Every operation on every scalar type, with the values at their edges, gives what Rust gives: bit
+//! for bit, as C99 and as OpenCL C. Only transcendental functions may differ, by the units in the
+//! last place that are said there.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
@@ -718,7 +719,8 @@ fn truths() {
     }
 }
 
-/// Those that are not exact, with the units in the last place that OpenCL C 1.2 allows for `f32` and `f64`.
+/// Those that are not exact, with the units in the last place that OpenCL C 1.2 allows for `f32`
+/// and `f64`.
 const INEXACT: [(M, u64); 25] = [
     (M::Acos, 4),
     (M::Acosh, 4),
@@ -835,8 +837,8 @@ fn transcendental_functions() {
     }
 }
 
-/// In `f64` there is nothing more precise to compare with than Rust's own functions, which call the same library as
-/// printed C99: so this finds swapped names and operands, and PoCL's errors.
+/// In `f64` there is nothing more precise to compare with than Rust's own functions, which call the
+/// same library as printed C99: so this finds swapped names and operands, and PoCL's errors.
 #[test]
 fn transcendental_functions_in_double() {
     let values: Vec<u64> = [0.0_f64, 0.1, 0.5, 0.9, 1.0, 1.5, 2.9, 10.0, 31.4, 1e-3]

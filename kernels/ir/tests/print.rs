@@ -20,7 +20,8 @@ fn print(module: &Module, dialect: Dialect) -> String {
     module.print(dialect, &options).unwrap().source
 }
 
-/// Compares with `tests/golden/`; `QUIPU_UPDATE_GOLDEN=1` writes there instead, to be looked at before it is committed.
+/// Compares with `tests/golden/`; `QUIPU_UPDATE_GOLDEN=1` writes there instead, to be looked at
+/// before it is committed.
 #[track_caller]
 fn golden(name: &str, module: &Module) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -350,7 +351,8 @@ fn opencl_c_refuses_what_the_device_has_not() {
     );
 }
 
-/// A device that lacks some of the functions that a kernel uses has warps of one thread for it, in all it does.
+/// A device that lacks some of the functions that a kernel uses has warps of one thread for it, in
+/// all it does.
 #[test]
 fn warps_are_of_one_thread_without_sub_groups() {
     let features = OpenClFeatures {
@@ -538,7 +540,8 @@ fn the_corpus_compiles_as_cuda_c() {
 
 #[test]
 fn every_kind_of_type_can_be_everywhere() {
-    // Structs of arrays of structs, with every scalar: as uniform, in a buffer, shared, in a variable, given back.
+    // Structs of arrays of structs, with every scalar: as uniform, in a buffer, shared, in a
+    // variable, given back.
     let mut module = ModuleBuilder::new();
     let scalars = [
         Scalar::Bool,

@@ -466,7 +466,8 @@ fn a_divergent_barrier_is_a_fault_in_c99() {
 
 #[test]
 fn threads_at_different_barriers_are_a_fault_in_c99() {
-    // Odd threads come to one barrier, even ones to another; and odd ones to one that even ones end before.
+    // Odd threads come to one barrier, even ones to another; and odd ones to one that even ones end
+    // before.
     for ends in [false, true] {
         let mut f = FunctionBuilder::new("apart");
         let thread = f.index(Origin::Block, Unit::Threads, 0);

@@ -1,5 +1,5 @@
-//! A thread's elements, several at once: the same as one by one, whatever the extents and wherever the first access out
-//! of bounds is.
+//! A thread's elements, several at once: the same as one by one, whatever the extents and wherever
+//! the first access out of bounds is.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
@@ -33,7 +33,8 @@ fn shifted() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// Rows of one element: each is the sum of as many elements of `x` as `width` says, from `shift` further on.
+/// Rows of one element: each is the sum of as many elements of `x` as `width` says, from `shift`
+/// further on.
 fn windows() -> Module {
     let mut f = FunctionBuilder::new("windows");
     let shift = f.uniform("shift", Scalar::Index.into());

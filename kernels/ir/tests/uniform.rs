@@ -1,5 +1,5 @@
-//! Who comes to barriers and to functions of a warp: what is seen to be all of them, and what is refused, with the line that
-//! parts them.
+//! Who comes to barriers and to functions of a warp: what is seen to be all of them, and what is
+//! refused, with the line that parts them.
 
 #![expect(clippy::unwrap_used, reason = "an unwrap is an assertion")]
 
@@ -430,7 +430,8 @@ fn what_is_written_apart_differs() {
     }
 }
 
-/// A condition that the field of this number decides, of a pair of the thread's index and a number that is passed.
+/// A condition that the field of this number decides, of a pair of the thread's index and a number
+/// that is passed.
 fn of_pair(write: impl FnOnce(&mut FunctionBuilder, StructId, Value, Value) -> Value) -> Module {
     let mut module = ModuleBuilder::new();
     let pair = module.structure("Pair", vec![("0", number()), ("1", number())]);

@@ -1,6 +1,8 @@
-//! Random kernels with barriers: of those that are accepted, all threads come to the same barriers, one after the other.
+//! Random kernels with barriers: of those that are accepted, all threads come to the same barriers,
+//! one after the other.
 //!
-//! A kernel is written down as IR and run thread by thread, here: threads have nothing of each other.
+//! A kernel is written down as IR and run thread by thread, here: threads have nothing of each
+//! other.
 
 use quipu_kernel_ir::{
     BinaryOperation, FunctionBuilder, LocalId, LoopId, ModuleBuilder, Origin, Scalar, Statement,
@@ -34,7 +36,8 @@ enum Step {
     Return,
 }
 
-/// A sequence of numbers that look random (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// A sequence of numbers that look random (Steele, Lea and Flood, "Fast Splittable Pseudorandom
+/// Number Generators", 2014).
 struct Random(u64);
 
 impl Random {

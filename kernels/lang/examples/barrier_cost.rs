@@ -2,12 +2,14 @@
 //!
 //! `cargo run --release -p quipu-kernel --example barrier_cost [-- --gates]`
 //!
-//! Every thread adds a number and waits at a barrier, so many times over; the time of the same additions
-//! without the barriers is measured beside it. These threads are state machines, as those of a kernel are that waits
-//! where not all of its threads are seen to come. A kernel with all barriers in plain sight is run phase by phase, with
-//! shared arrays that are turned and with raw ones, and compared with the same written by hand. So is a generation of life, by
-//! tiles with a halo. Prints the median over several runs, and their spread; with `--gates` it fails if a barrier of such a
-//! kernel takes more than a nanosecond, or if raw arrays take much longer than those that are turned.
+//! Every thread adds a number and waits at a barrier, so many times over; the time of the same
+//! additions without the barriers is measured beside it. These threads are state machines, as those
+//! of a kernel are that waits where not all of its threads are seen to come. A kernel with all
+//! barriers in plain sight is run phase by phase, with shared arrays that are turned and with raw
+//! ones, and compared with the same written by hand. So is a generation of life, by tiles with a
+//! halo. Prints the median over several runs, and their spread; with `--gates` it fails if a
+//! barrier of such a kernel takes more than a nanosecond, or if raw arrays take much longer than
+//! those that are turned.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -120,7 +122,8 @@ async fn rotate_raw(
     let ring = ring.into_raw();
     let mut sum = 0;
     for step in 0..BARRIERS / 2 {
-        // SAFETY: each thread writes its own element; a barrier is before the others' reads and after them.
+        // SAFETY: each thread writes its own element; a barrier is before the others' reads and
+        // after them.
         unsafe { ring.write(thread, step ^ sum) };
         acc.sync_block_threads().await;
         // SAFETY: as above.
@@ -132,7 +135,8 @@ async fn rotate_raw(
     }
 }
 
-/// A generation of life. Each thread sets some of a tile's cells and its halo's, which are the thread's own.
+/// A generation of life. Each thread sets some of a tile's cells and its halo's, which are the
+/// thread's own.
 #[kernel(crate = quipu_kernel)]
 async fn life(
     acc: &impl BlockAccelerator<2>,
@@ -242,7 +246,8 @@ fn rotate_by_hand(output: &mut [u32]) {
 /// Median, smallest and largest of times.
 type Times = [f64; 3];
 
-/// Times of a thread's step, in nanoseconds, of things that take turns. Each is run that often, by so many steps of all threads.
+/// Times of a thread's step, in nanoseconds, of things that take turns. Each is run that often, by
+/// so many steps of all threads.
 fn times_in_turn<const N: usize>(
     steps: f64,
     mut runs: [&mut dyn FnMut() -> Result<(), KernelError>; N],
@@ -318,7 +323,8 @@ fn main() -> Result<ExitCode, KernelError> {
     Ok(ExitCode::from(u8::from(missed && !arguments.is_empty())))
 }
 
-/// What a barrier takes, run phase by phase, and how many times longer raw arrays take: the most of each.
+/// What a barrier takes, run phase by phase, and how many times longer raw arrays take: the most of
+/// each.
 fn rings() -> Result<(f64, f64), KernelError> {
     println!("nanoseconds per thread and step, median (smallest to largest) of {RUNS} runs");
     println!(

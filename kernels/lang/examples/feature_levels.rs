@@ -1,8 +1,10 @@
-//! What each feature level brings, on one core: the same kernels, compiled for each, on data that stays in the cache.
+//! What each feature level brings, on one core: the same kernels, compiled for each, on data that
+//! stays in the cache.
 //!
 //! `cargo run --release -p quipu-kernel --example feature_levels`
 //!
-//! Prints nanoseconds per element, the median over several runs; and checks that every level gives the same bits.
+//! Prints nanoseconds per element, the median over several runs; and checks that every level gives
+//! the same bits.
 
 use std::time::Instant;
 

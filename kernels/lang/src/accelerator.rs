@@ -1,9 +1,9 @@
-//! The accelerator, a kernel's view of the machine: the thread's position, the sizes of things, and, in a block
-//! kernel, the barrier.
+//! The accelerator, a kernel's view of the machine: the thread's position, the sizes of things,
+//! and, in a block kernel, the barrier.
 //!
 //! An index or extent is asked for by *origin* and *unit*, as in [`acc.index(Grid, Threads)`](
-//! Accelerator::index): of this thread in the grid, counted in threads. Pairs that mean nothing do not
-//! compile:
+//! Accelerator::index): of this thread in the grid, counted in threads. Pairs that mean nothing do
+//! not compile:
 //!
 //! ```compile_fail,E0277
 //! use quipu_kernel::{Accelerator, Block, Blocks};
@@ -126,9 +126,9 @@ pub trait Accelerator<const D: usize> {
 
     /// The part of `extent` that is this thread's own.
     ///
-    /// Every position of the extent is the own of exactly one thread of the grid. Where the grid covers
-    /// the extent, a thread's own elements start at its `index(Grid, Elements)`; where it does not, its
-    /// threads have more elements each, so that none is left out.
+    /// Every position of the extent is the own of exactly one thread of the grid. Where the grid
+    /// covers the extent, a thread's own elements start at its `index(Grid, Elements)`; where it
+    /// does not, its threads have more elements each, so that none is left out.
     #[inline(always)]
     fn region(&self, extent: impl Into<Extent<D>>) -> Region<D> {
         Region::of_thread(self.division(), self.index(Grid, Threads), extent.into())
@@ -147,8 +147,9 @@ pub trait Accelerator<const D: usize> {
         self.region(extent).indices()
     }
 
-    /// The groups, of so many, that are this block's: the block's own number, and on in steps of as many as there are
-    /// blocks. All threads of a block go through the same groups, so there may be barriers in the loop.
+    /// The groups, of so many, that are this block's: the block's own number, and on in steps of as
+    /// many as there are blocks. All threads of a block go through the same groups, so there may be
+    /// barriers in the loop.
     ///
     /// ```
     /// # use quipu_kernel::Accelerator;
@@ -167,10 +168,11 @@ pub trait Accelerator<const D: usize> {
         (first..count).step_by(blocks.product())
     }
 
-    /// As many rounds for every thread of the grid: this thread's number in the grid, and on in steps of as many as
-    /// there are threads, until `count` or more elements had their turn. In the last round it may be `count` or beyond,
-    /// where there is no element; so there may be barriers in the loop, where [`elements`](Self::elements) has threads
-    /// come out of it at different times.
+    /// As many rounds for every thread of the grid: this thread's number in the grid, and on in
+    /// steps of as many as there are threads, until `count` or more elements had their turn. In the
+    /// last round it may be `count` or beyond, where there is no element; so there may be barriers
+    /// in the loop, where [`elements`](Self::elements) has threads come out of it at different
+    /// times.
     #[inline(always)]
     fn uniform_elements(&self, count: usize) -> StepBy<Range<usize>> {
         let threads = self.division().grid_threads();
@@ -192,25 +194,27 @@ pub trait Accelerator<const D: usize> {
         self.thread_index() == Vector::ZERO
     }
 
-    /// The number of threads that run in lockstep. One, on native devices, and where OpenCL has not all of the
-    /// sub-groups' functions that the kernel uses.
+    /// The number of threads that run in lockstep. One, on native devices, and where OpenCL has not
+    /// all of the sub-groups' functions that the kernel uses.
     #[inline(always)]
     fn warp_size(&self) -> u32 {
         1
     }
 
-    /// True if rustc has compiled the kernel for the processor that runs it. False where it is printed for a device.
+    /// True if rustc has compiled the kernel for the processor that runs it. False where it is
+    /// printed for a device.
     ///
-    /// This and the questions after it are answered when the kernel is compiled or printed, and so is
-    /// [`warp_size`](Self::warp_size) but on devices with warps of several sizes. Of an `if` that they decide, a device is
-    /// given just the branch that it takes; both have to compile.
+    /// This and the questions after it are answered when the kernel is compiled or printed, and so
+    /// is [`warp_size`](Self::warp_size) but on devices with warps of several sizes. Of an `if`
+    /// that they decide, a device is given just the branch that it takes; both have to compile.
     #[inline(always)]
     fn is_native(&self) -> bool {
         true
     }
 
-    /// True if threads run side by side, thousands of them, with neighbouring elements for neighbouring threads, as
-    /// on GPUs. False if there are a few threads, each with neighbouring elements of its own.
+    /// True if threads run side by side, thousands of them, with neighbouring elements for
+    /// neighbouring threads, as on GPUs. False if there are a few threads, each with neighbouring
+    /// elements of its own.
     #[inline(always)]
     fn is_gpu(&self) -> bool {
         false
@@ -229,14 +233,15 @@ pub trait Accelerator<const D: usize> {
     }
 
     /// True if there are fences and atomics for the host and other devices, too
-    /// ([`fence_system`](Self::fence_system), [`Atomics::system`](crate::Atomics::system)), which OpenCL C lacks.
+    /// ([`fence_system`](Self::fence_system), [`Atomics::system`](crate::Atomics::system)), which
+    /// OpenCL C lacks.
     #[inline(always)]
     fn has_system_scope(&self) -> bool {
         true
     }
 
-    /// True if a fence orders memory accesses of different blocks ([`fence_device`](Self::fence_device)), which
-    /// OpenCL C 1.2 lacks.
+    /// True if a fence orders memory accesses of different blocks
+    /// ([`fence_device`](Self::fence_device)), which OpenCL C 1.2 lacks.
     #[inline(always)]
     fn has_device_fence(&self) -> bool {
         true
@@ -255,66 +260,70 @@ pub trait Accelerator<const D: usize> {
         (thread % self.warp_size() as usize) as u32
     }
 
-    /// The time of a clock that never goes back for a thread: for measuring parts of a kernel. It ticks in a unit of
-    /// the device's own: nanoseconds natively, cycles of a multiprocessor in CUDA. OpenCL C has none, so a kernel
-    /// that comes to this without asking [`has_clock`](Self::has_clock) is refused there.
+    /// The time of a clock that never goes back for a thread: for measuring parts of a kernel. It
+    /// ticks in a unit of the device's own: nanoseconds natively, cycles of a multiprocessor in
+    /// CUDA. OpenCL C has none, so a kernel that comes to this without asking
+    /// [`has_clock`](Self::has_clock) is refused there.
     #[inline]
     fn clock(&self) -> u64 {
         static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
         BEGIN.elapsed().as_nanos() as u64
     }
 
-    /// This thread's memory accesses before the fence happen before those after it, for the threads of its block.
+    /// This thread's memory accesses before the fence happen before those after it, for the threads
+    /// of its block.
     #[inline(always)]
     fn fence_block(&self) {
         block_fence(self, Ordering::SeqCst);
     }
 
-    /// This thread's reads before the fence happen before its accesses after it, for the threads of its block. Assume
-    /// that it has read a value that another thread wrote after a [release](Self::fence_block_release). Then that
-    /// thread's accesses before the release happen before this one's after the fence.
+    /// This thread's reads before the fence happen before its accesses after it, for the threads of
+    /// its block. Assume that it has read a value that another thread wrote after a
+    /// [release](Self::fence_block_release). Then that thread's accesses before the release happen
+    /// before this one's after the fence.
     #[inline(always)]
     fn fence_block_acquire(&self) {
         block_fence(self, Ordering::Acquire);
     }
 
-    /// This thread's memory accesses before the fence happen before its writes after it, for the threads of its block.
+    /// This thread's memory accesses before the fence happen before its writes after it, for the
+    /// threads of its block.
     #[inline(always)]
     fn fence_block_release(&self) {
         block_fence(self, Ordering::Release);
     }
 
-    /// This thread's memory accesses before the fence happen before those after it, for the threads of the device. A
-    /// kernel that comes to this without asking [`has_device_fence`](Self::has_device_fence) is refused where there
-    /// is no such fence.
+    /// This thread's memory accesses before the fence happen before those after it, for the threads
+    /// of the device. A kernel that comes to this without asking
+    /// [`has_device_fence`](Self::has_device_fence) is refused where there is no such fence.
     #[inline(always)]
     fn fence_device(&self) {
         device_fence(self, Ordering::SeqCst);
     }
 
-    /// As [`fence_block_acquire`](Self::fence_block_acquire), for the threads of the device. As with
-    /// [`fence_device`](Self::fence_device), there are devices without it.
+    /// As [`fence_block_acquire`](Self::fence_block_acquire), for the threads of the device. As
+    /// with [`fence_device`](Self::fence_device), there are devices without it.
     #[inline(always)]
     fn fence_device_acquire(&self) {
         device_fence(self, Ordering::Acquire);
     }
 
-    /// As [`fence_block_release`](Self::fence_block_release), for the threads of the device. As with
-    /// [`fence_device`](Self::fence_device), there are devices without it.
+    /// As [`fence_block_release`](Self::fence_block_release), for the threads of the device. As
+    /// with [`fence_device`](Self::fence_device), there are devices without it.
     #[inline(always)]
     fn fence_device_release(&self) {
         device_fence(self, Ordering::Release);
     }
 
-    /// This thread's memory accesses before the fence happen before those after it, for the threads of the grid: as
-    /// [`fence_device`](Self::fence_device), for no device has one that is weaker.
+    /// This thread's memory accesses before the fence happen before those after it, for the threads
+    /// of the grid: as [`fence_device`](Self::fence_device), for no device has one that is weaker.
     #[inline(always)]
     fn fence_grid(&self) {
         self.fence_device();
     }
 
-    /// This thread's memory accesses before the fence happen before those after it, for the host and other devices,
-    /// too.
+    /// This thread's memory accesses before the fence happen before those after it, for the host
+    /// and other devices, too.
     #[inline(always)]
     fn fence_system(&self) {
         self.fence_device();
@@ -367,12 +376,13 @@ fn device_fence<const D: usize>(acc: &(impl Accelerator<D> + ?Sized), order: Ord
 /// One thread of a launch whose blocks can wait for their threads.
 ///
 /// Every thread of the block must reach each of these barriers, at the same place of the source.
-/// Natively, a block whose threads are not all at the same barrier is stopped with an error; it never
-/// hangs. Other devices cannot detect such an error. So Quipu prints a kernel only if its source
-/// shows that all threads reach each barrier. Conditions around a barrier must be *uniform*: the same
-/// for all threads of the block. Lengths, extents, passed values, the block's index, votes, and elements
-/// of a [`SharedRead`](crate::SharedRead) at a uniform index are uniform, and so is all that is computed
-/// from them. [`assume_uniform`](Self::assume_uniform) vouches for another value.
+/// Natively, a block whose threads are not all at the same barrier is stopped with an error; it
+/// never hangs. Other devices cannot detect such an error. So Quipu prints a kernel only if its
+/// source shows that all threads reach each barrier. Conditions around a barrier must be *uniform*:
+/// the same for all threads of the block. Lengths, extents, passed values, the block's index,
+/// votes, and elements of a [`SharedRead`](crate::SharedRead) at a uniform index are uniform, and
+/// so is all that is computed from them. [`assume_uniform`](Self::assume_uniform) vouches for
+/// another value.
 ///
 /// A barrier returns a future that has to be awaited at once:
 ///
@@ -436,8 +446,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { count.await > 0 }
     }
 
-    /// Waits until every thread of the block is here, and turns shared arrays from their write phase to
-    /// their read phase or back, one or a tuple of them.
+    /// Waits until every thread of the block is here, and turns shared arrays from their write
+    /// phase to their read phase or back, one or a tuple of them.
     ///
     /// See [`SharedWrite`](crate::SharedWrite).
     #[inline(always)]
@@ -446,14 +456,17 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         Turning::new(self.port(), Location::caller(), arrays)
     }
 
-    /// The value, which is the same for all threads of the block that come here, for a reason that cannot be seen: so
-    /// a barrier may depend on it.
+    /// The value, which is the same for all threads of the block that come here, for a reason that
+    /// cannot be seen: so a barrier may depend on it.
     ///
-    /// A vote says so without `unsafe`, but is a barrier itself: `acc.sync_block_threads_or(condition).await`.
+    /// A vote says so without `unsafe`, but is a barrier itself:
+    /// `acc.sync_block_threads_or(condition).await`.
     ///
     /// # Safety
-    /// It is the same for all these threads; where it decides about functions of a warp and no barriers, for those of each warp;
-    /// and where it decides about barriers of the grid, for those of the grid. If it is not, and some do not come to a barrier for that, anything may happen on devices; natively the launch fails, as ever.
+    /// It is the same for all these threads; where it decides about functions of a warp and no
+    /// barriers, for those of each warp; and where it decides about barriers of the grid, for those
+    /// of the grid. If it is not, and some do not come to a barrier for that, anything may happen
+    /// on devices; natively the launch fails, as ever.
     #[inline(always)]
     #[must_use]
     unsafe fn assume_uniform<T: Scalar>(&self, value: T) -> T {
@@ -462,7 +475,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
 
     /// A bit for each lane of the warp that has a thread.
     ///
-    /// This and the other functions of a warp are for all of its threads together: every one comes here.
+    /// This and the other functions of a warp are for all of its threads together: every one comes
+    /// here.
     #[inline(always)]
     #[track_caller]
     fn warp_active_mask(&self) -> impl Future<Output = u64> {
@@ -497,8 +511,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { exchange.await.ballot }
     }
 
-    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active. A value is a number,
-    /// or an array or struct of numbers.
+    /// The `value` of another lane, counted modulo the warp's size; its own where that is not
+    /// active. A value is a number, or an array or struct of numbers.
     ///
     /// ```
     /// # use quipu_kernel::BlockAccelerator;
@@ -577,8 +591,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
 /// # Ok::<(), quipu_kernel::KernelError>(())
 /// ```
 ///
-/// Devices have room for a limited number of blocks at the same time, and refuse a launch of more. OpenCL C has no such
-/// barrier. Natively one thread of the operating system runs the whole launch.
+/// Devices have room for a limited number of blocks at the same time, and refuse a launch of more.
+/// OpenCL C has no such barrier. Natively one thread of the operating system runs the whole launch.
 ///
 /// A thread of a kernel whose blocks do not wait for each other has a [`BlockAccelerator`] only:
 ///
@@ -589,11 +603,13 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
 /// }
 /// ```
 pub trait GridAccelerator<const D: usize>: BlockAccelerator<D> {
-    /// Waits until every thread of the grid is here. Memory accesses of all threads before it happen before those after it.
+    /// Waits until every thread of the grid is here. Memory accesses of all threads before it
+    /// happen before those after it.
     ///
-    /// Every thread of the grid must reach it, at the same place of the source, as those of a block do with the barriers of
-    /// a [`BlockAccelerator`]. So conditions around it must be the same for all threads of the grid: lengths, extents, passed
-    /// values, and elements of memory that is only read, at such an index.
+    /// Every thread of the grid must reach it, at the same place of the source, as those of a block
+    /// do with the barriers of a [`BlockAccelerator`]. So conditions around it must be the same for
+    /// all threads of the grid: lengths, extents, passed values, and elements of memory that is
+    /// only read, at such an index.
     #[inline(always)]
     #[track_caller]
     fn sync_grid_threads(&self) -> Barrier<'_, Self::Port> {

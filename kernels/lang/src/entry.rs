@@ -1,8 +1,8 @@
 //! Kernels as `#[kernel]` makes them: their calls, and the native types of their parameters.
 //!
-//! All parameters of such a kernel are handed to each thread by a [`Partition`]: memory that is read as it is, memory
-//! that is written in parts. So a kernel is a type without fields, and its launch is a [`View`] of all its
-//! parameters.
+//! All parameters of such a kernel are handed to each thread by a [`Partition`]: memory that is
+//! read as it is, memory that is written in parts. So a kernel is a type without fields, and its
+//! launch is a [`View`] of all its parameters.
 
 use std::any::Any;
 use std::fmt;
@@ -25,8 +25,8 @@ use quipu_kernel_ir::Module;
 /// A kernel that `#[kernel]` made, for a grid of `D` dimensions.
 ///
 /// # Safety
-/// The launch that `prepare` gives touches of its parameters what their partitions hand to its threads. The source that
-/// `module` makes does the same, and has the checks that this needs.
+/// The launch that `prepare` gives touches of its parameters what their partitions hand to its
+/// threads. The source that `module` makes does the same, and has the checks that this needs.
 ///
 /// ```compile_fail,E0200
 /// struct Mine;
@@ -54,9 +54,9 @@ pub unsafe trait Entry<const D: usize>: Send + Sync + 'static {
     /// The number of arrays that the threads of its blocks share.
     const SHARED: usize;
 
-    /// The number of elements of each of these arrays in a launch of this division. The parameters, in order, are
-    /// given as the things that the lengths may depend on: a value, or, of memory, its [`Shape`]. `None` if something
-    /// else is there.
+    /// The number of elements of each of these arrays in a launch of this division. The parameters,
+    /// in order, are given as the things that the lengths may depend on: a value, or, of memory,
+    /// its [`Shape`]. `None` if something else is there.
     fn shared_lengths(parameters: &[&dyn Any], division: WorkDivision<D>) -> Option<Vec<usize>>;
 
     /// Makes its source.
@@ -66,8 +66,8 @@ pub unsafe trait Entry<const D: usize>: Send + Sync + 'static {
     fn module() -> Result<Module, BuildError>;
 }
 
-/// The property of a parameter in memory that the lengths of shared arrays may depend on: its size, not its content,
-/// for that may be on another device.
+/// The property of a parameter in memory that the lengths of shared arrays may depend on: its size,
+/// not its content, for that may be on another device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape(Vec<usize>);
 
@@ -224,8 +224,8 @@ impl<T: KernelData + AtomicElement, const D: usize> Parameter<D> for Atomics<'_,
 /// A thread's share of its block's share of an output: see [`ByBlock`].
 pub type OwnBlock<'t, T> = &'t mut [T];
 
-/// An argument that can be passed for a parameter that is handed out by `P`: in this crate slices, where values are
-/// not.
+/// An argument that can be passed for a parameter that is handed out by `P`: in this crate slices,
+/// where values are not.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for this parameter of the kernel",
     note = "pass a value for a value, `&[T]` or a `GlobalRef` for what is read, `&mut [T]` or a `GlobalMut` for what is written"
@@ -404,8 +404,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// ([`BlockScratch::with_options`](crate::BlockScratch::with_options)).
     ///
     /// # Errors
-    /// The fault that stopped a group, or a division that an output does not allow; with a scratch that checks, the
-    /// mistake that was found.
+    /// The fault that stopped a group, or a division that an output does not allow; with a scratch
+    /// that checks, the mistake that was found.
     pub fn run_in<'b>(
         self,
         division: impl Into<WorkDivision<D>>,
@@ -417,7 +417,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         self.prepare(division)?.run_all(scratch)
     }
 
-    /// A launch of it, whose work-groups any threads may run, in any order: for callers with threads of their own.
+    /// A launch of it, whose work-groups any threads may run, in any order: for callers with
+    /// threads of their own.
     ///
     /// ```
     /// use quipu_kernel::{kernel, Accelerator, BlockScratch, GroupKernel, OwnElements, WorkDivision};
@@ -456,8 +457,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     }
 }
 
-/// The accelerator that the length of a shared array is computed with: it has the launch's extents, and is at no
-/// thread in particular.
+/// The accelerator that the length of a shared array is computed with: it has the launch's extents,
+/// and is at no thread in particular.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct LaunchShape<const D: usize>(pub WorkDivision<D>);

@@ -1,7 +1,7 @@
 //! The errors between the writing of a kernel and its last thread.
 //!
-//! A panic inside a kernel is not among these: it unwinds out of the launch as it is, and the driver
-//! that runs the launch contains it.
+//! A panic inside a kernel is not among these: it unwinds out of the launch as it is, and the
+//! driver that runs the launch contains it.
 
 use std::fmt;
 use std::ops::Range;
@@ -203,7 +203,8 @@ pub enum KernelError {
         second: &'static Location<'static>,
     },
 
-    /// Some threads of a warp wait at a warp function for others that have ended, or wait at a barrier.
+    /// Some threads of a warp wait at a warp function for others that have ended, or wait at a
+    /// barrier.
     #[error(
         "{kernel}: {waiting} threads of warp {warp} of work-group {group} wait at the warp function at {site} for {elsewhere} that \
          have ended or wait at a barrier; every thread of a warp must reach the same warp functions"
@@ -238,8 +239,8 @@ pub enum KernelError {
         place: String,
     },
 
-    /// Two threads reached the same element of raw memory, of which at least one wrote it, and nothing orders them;
-    /// found in checking mode.
+    /// Two threads reached the same element of raw memory, of which at least one wrote it, and
+    /// nothing orders them; found in checking mode.
     #[error(
         "{kernel} races for element {index}: {first}; {second}; between threads of a block a barrier orders them, between \
          blocks nothing does"
@@ -280,7 +281,8 @@ pub enum KernelError {
     },
 }
 
-/// A request that makes no sense is an invalid argument; a fault while it ran is a kernel's failure.
+/// A request that makes no sense is an invalid argument; a fault while it ran is a kernel's
+/// failure.
 #[cfg(feature = "core")]
 impl From<KernelError> for quipu_scheduler::Error {
     #[cold]

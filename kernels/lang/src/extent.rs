@@ -1,8 +1,8 @@
 //! Sizes and positions in any number of dimensions.
 //!
-//! An [`Extent`] says how large something is, a [`Vector`] where something is. Both are row-major: the
-//! last component is the fastest, the one whose neighbours are neighbours in memory. Sizes that do not
-//! fit the machine's address range are errors, never a wrap-around and never a panic.
+//! An [`Extent`] says how large something is, a [`Vector`] where something is. Both are row-major:
+//! the last component is the fastest, the one whose neighbours are neighbours in memory. Sizes that
+//! do not fit the machine's address range are errors, never a wrap-around and never a panic.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -11,8 +11,9 @@ use crate::error::KernelError;
 
 /// Does something for each dimension, the slowest first.
 ///
-/// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after it has done away
-/// with the checks that follow from others. Before, it sees nothing of the values in an array that a loop indexes.
+/// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after
+/// it has done away with the checks that follow from others. Before, it sees nothing of the values
+/// in an array that a loop indexes.
 #[inline(always)]
 pub(crate) fn each_dimension<const D: usize>(mut does: impl FnMut(usize)) {
     match D {
@@ -67,7 +68,8 @@ macro_rules! components {
             }
         }
 
-        /// The component of one dimension; panics when there is no such dimension, as an array does.
+        /// The component of one dimension; panics when there is no such dimension, as an array
+        /// does.
         impl<const D: usize> Index<usize> for $name<D> {
             type Output = usize;
             #[inline(always)]
@@ -171,8 +173,8 @@ impl<const D: usize> Extent<D> {
     /// The product of all components.
     ///
     /// # Errors
-    /// [`KernelError::ExtentOverflow`] when it does not fit a `usize`. An empty extent has the product
-    /// zero, however large its other components are.
+    /// [`KernelError::ExtentOverflow`] when it does not fit a `usize`. An empty extent has the
+    /// product zero, however large its other components are.
     #[inline]
     pub fn count(&self) -> Result<usize, KernelError> {
         self.checked_count()
@@ -193,7 +195,8 @@ impl<const D: usize> Extent<D> {
             .try_fold(1usize, |product, &size| product.checked_mul(size))
     }
 
-    /// [`count`](Self::count) in kernels: of an extent whose product fits, as that of all that a launch has does.
+    /// [`count`](Self::count) in kernels: of an extent whose product fits, as that of all that a
+    /// launch has does.
     ///
     /// Of one whose product does not, it has wrapped around.
     #[inline(always)]
@@ -265,7 +268,8 @@ impl<const D: usize> Extent<D> {
         position
     }
 
-    /// [`linearise`](Self::linearise) of a position known to be inside an extent whose product fits.
+    /// [`linearise`](Self::linearise) of a position known to be inside an extent whose product
+    /// fits.
     #[inline(always)]
     pub(crate) fn offset(&self, position: Vector<D>) -> usize {
         let mut number = 0usize;

@@ -1,12 +1,12 @@
 //! Kernels: values that every thread of a launch runs once.
 //!
-//! The fields of the value are the kernel's inputs, shared by all threads, and so `Sync`. Its *output* is not among
-//! them: it is handed to each thread by value, in parts that the kernel's type says (see
-//! [`partition`](crate::Partition)).
+//! The fields of the value are the kernel's inputs, shared by all threads, and so `Sync`. Its
+//! *output* is not among them: it is handed to each thread by value, in parts that the kernel's
+//! type says (see [`partition`](crate::Partition)).
 //!
-//! Two kinds exist, because one costs nothing and the other costs something. A [`Kernel`] has no barriers:
-//! a launch of it is a loop. A [`BlockKernel`] may wait for the other threads of its block, so its body
-//! is an `async fn`: a thread that waits is a state machine that is not polled.
+//! Two kinds exist, because one costs nothing and the other costs something. A [`Kernel`] has no
+//! barriers: a launch of it is a loop. A [`BlockKernel`] may wait for the other threads of its
+//! block, so its body is an `async fn`: a thread that waits is a state machine that is not polled.
 
 use std::future::Future;
 
@@ -61,14 +61,15 @@ pub trait Kernel<const D: usize>: Send + Sync {
 
 /// A kernel whose blocks have barriers and shared memory.
 ///
-/// The crate's documentation has an example. A thread awaits the barriers of its own accelerator, one at a time, and
-/// nothing else: a thread that awaits the world outside gets a [`ForeignAwait`](crate::KernelError::ForeignAwait).
+/// The crate's documentation has an example. A thread awaits the barriers of its own accelerator,
+/// one at a time, and nothing else: a thread that awaits the world outside gets a
+/// [`ForeignAwait`](crate::KernelError::ForeignAwait).
 pub trait BlockKernel<const D: usize>: Send + Sync {
     /// Its output: a partition, a tuple of partitions, or nothing `()`.
     type Output: Partition<D>;
 
-    /// The memory that the threads of a block share: a [`SharedArray`](crate::SharedArray), a tuple of arrays, or
-    /// nothing `()`.
+    /// The memory that the threads of a block share: a [`SharedArray`](crate::SharedArray), a tuple
+    /// of arrays, or nothing `()`.
     type Shared: Shared;
 
     /// Declares the memory that the threads of each block of such a launch share.
@@ -77,7 +78,8 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
     /// True if threads wait at [barriers of the grid](GridAccelerator::sync_grid_threads).
     const WAITS_FOR_GRID: bool = false;
 
-    /// Runs one thread: write it as an `async fn`. It may ask for a [`BlockAccelerator`](crate::BlockAccelerator) alone.
+    /// Runs one thread: write it as an `async fn`. It may ask for a
+    /// [`BlockAccelerator`](crate::BlockAccelerator) alone.
     fn run<'t, A: GridAccelerator<D>>(
         &self,
         acc: &'t A,
@@ -89,12 +91,13 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
     #[doc(hidden)]
     const IN_PHASES: bool = false;
 
-    /// True of code that `#[kernel]` wrote: it awaits nothing but barriers and warp functions, each where it is
-    /// called, so all ways to run a block give the same.
+    /// True of code that `#[kernel]` wrote: it awaits nothing but barriers and warp functions, each
+    /// where it is called, so all ways to run a block give the same.
     #[doc(hidden)]
     const IS_WRITTEN: bool = false;
 
-    /// Runs blocks as [`run`](Self::run) would, phase by phase. `#[kernel]` writes it for most kernels.
+    /// Runs blocks as [`run`](Self::run) would, phase by phase. `#[kernel]` writes it for most
+    /// kernels.
     ///
     /// # Errors
     /// If there is no memory for the values that threads keep over barriers.

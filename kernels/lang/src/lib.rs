@@ -1,9 +1,10 @@
-//! Quipu's kernel language: accelerators, work division, kernels, native launches, and the sources of kernels.
+//! Quipu's kernel language: accelerators, work division, kernels, native launches, and the sources
+//! of kernels.
 //!
-//! A *kernel* is a function that every thread of a launch executes once. Threads form blocks, blocks form a grid,
-//! and each thread has elements of its own to go through ([`WorkDivision`]). Outputs are handed to each thread in
-//! parts, in a way that the type of the parameter says ([`Partition`]); so a kernel without `unsafe` can neither
-//! race nor go out of bounds.
+//! A *kernel* is a function that every thread of a launch executes once. Threads form blocks,
+//! blocks form a grid, and each thread has elements of its own to go through ([`WorkDivision`]).
+//! Outputs are handed to each thread in parts, in a way that the type of the parameter says
+//! ([`Partition`]); so a kernel without `unsafe` can neither race nor go out of bounds.
 //!
 //! ```
 //! use quipu_kernel::*;
@@ -24,9 +25,9 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 //!
-//! A *block kernel* is an `async fn`. Its threads wait for each other at barriers, and turn the memory
-//! that they share from a phase in which each writes its own elements to one in which all read
-//! ([`SharedWrite`]).
+//! A *block kernel* is an `async fn`. Its threads wait for each other at barriers, and turn the
+//! memory that they share from a phase in which each writes its own elements to one in which all
+//! read ([`SharedWrite`]).
 //!
 //! ```
 //! use quipu_kernel::*;
@@ -80,39 +81,43 @@
 //!
 //! # What `#[kernel]` makes
 //!
-//! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a value whose `run`
-//! every thread executes. And its source, for devices that run other code: [`Call::module`] gives it as the
-//! intermediate representation, which is printed in their languages ([`emit`]). The page of [`macro@kernel`]
-//! describes the language.
+//! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a
+//! value whose `run` every thread executes. And its source, for devices that run other code:
+//! [`Call::module`] gives it as the intermediate representation, which is printed in their
+//! languages ([`emit`]). The page of [`macro@kernel`] describes the language.
 //!
 //! # What runs a launch
 //!
-//! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups into ranges
-//! and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are plain loops inside, and
-//! so is the work of a block's threads from one barrier to the next, where it can be seen that all come to it: a
-//! barrier costs each thread less than a nanosecond. Elsewhere the threads are state machines polled in turn on one
-//! core, for which it takes some nanoseconds (`cargo run --release -p quipu-kernel --example barrier_cost` measures
-//! both). Neither allocates. A block whose threads do not all come to the same barrier ends with an error. The loops
-//! are compiled for several [feature levels](level), of which the machine's best is run.
+//! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its
+//! groups into ranges and runs them on its workers, each with a [`BlockScratch`]. Kernels without
+//! barriers are plain loops inside, and so is the work of a block's threads from one barrier to the
+//! next, where it can be seen that all come to it: a barrier costs each thread less than a
+//! nanosecond. Elsewhere the threads are state machines polled in turn on one core, for which it
+//! takes some nanoseconds (`cargo run --release -p quipu-kernel --example barrier_cost` measures
+//! both). Neither allocates. A block whose threads do not all come to the same barrier ends with an
+//! error. The loops are compiled for several [feature levels](level), of which the machine's best
+//! is run.
 //!
-//! [`RunOptions`], or the environment, choose a way that is slower and finds something out: warps in
-//! [lockstep](Execution::Lockstep), block threads on [threads of the operating system](Execution::OsThreads), and
-//! [checks](RunOptions::check) for races and indices.
+//! [`RunOptions`], or the environment, choose a way that is slower and finds something out: warps
+//! in [lockstep](Execution::Lockstep), block threads on [threads of the operating
+//! system](Execution::OsThreads), and [checks](RunOptions::check) for races and indices.
 //!
 //! # What safe code cannot do
 //!
-//! * Reach an element that another thread may write: parts of an output are disjoint values, which do not outlive the
-//!   thread; a view is consumed by one launch and borrowed exclusively.
-//! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its own
-//!   elements only, and a barrier makes a `SharedRead` of it for all threads of the block or for none.
-//! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as is an await of
-//!   anything else. The behaviour of such a barrier on a GPU is undefined, and nothing there finds it. So a kernel
-//!   has a source only if it is seen that all come ([`BlockAccelerator`]).
+//! * Reach an element that another thread may write: parts of an output are disjoint values, which
+//!   do not outlive the thread; a view is consumed by one launch and borrowed exclusively.
+//! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its
+//!   own elements only, and a barrier makes a `SharedRead` of it for all threads of the block or
+//!   for none.
+//! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as
+//!   is an await of anything else. The behaviour of such a barrier on a GPU is undefined, and
+//!   nothing there finds it. So a kernel has a source only if it is seen that all come
+//!   ([`BlockAccelerator`]).
 //!
-//! Operations that need a promise are `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on which a
-//! driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`],
-//! [`assume_uniform`](BlockAccelerator::assume_uniform), and implementing [`Partition`], [`Shared`], [`Port`] or
-//! [`AtomicElement`].
+//! Operations that need a promise are `unsafe`: making views of raw memory,
+//! [`GroupKernel::run_groups`], on which a driver promises to run no group twice at a time,
+//! [`RawMut`] and [`SharedRaw`], [`assume_uniform`](BlockAccelerator::assume_uniform), and
+//! implementing [`Partition`], [`Shared`], [`Port`] or [`AtomicElement`].
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,9 +1,10 @@
 //! The elements of one thread, as a box inside an extent, and the ways to go through them.
 //!
-//! A thread's own elements are decided in one place, [`Accelerator::region`]. Kernels see it through `elements`,
-//! `each` and `rows`, and none of these promises the position of a thread's elements. On the native accelerators of
-//! this crate they are one contiguous box, so that a core streams through its part of memory; on a device whose
-//! neighbouring threads should touch neighbouring elements they are strided, and rows are one element long there.
+//! A thread's own elements are decided in one place, [`Accelerator::region`]. Kernels see it
+//! through `elements`, `each` and `rows`, and none of these promises the position of a thread's
+//! elements. On the native accelerators of this crate they are one contiguous box, so that a core
+//! streams through its part of memory; on a device whose neighbouring threads should touch
+//! neighbouring elements they are strided, and rows are one element long there.
 //!
 //! [`Accelerator::region`]: crate::Accelerator::region
 
@@ -32,7 +33,8 @@ impl<const D: usize> Region<D> {
         Self::of_part(division.share(extent), thread, extent)
     }
 
-    /// The part with index `part` of an extent that is cut into parts of extent `share`, clipped at its end.
+    /// The part with index `part` of an extent that is cut into parts of extent `share`, clipped at
+    /// its end.
     #[inline(always)]
     pub(crate) fn of_part(share: Extent<D>, part: Vector<D>, extent: Extent<D>) -> Self {
         let start: Vector<D> = Vector::from_fn(|d| part[d].saturating_mul(share[d]).min(extent[d]));
@@ -155,8 +157,8 @@ impl<const D: usize> Iterator for Indices<D> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        // Less, not unequal: then the optimiser sees that it is inside everything that the end is inside of, and no
-        // index is checked again.
+        // Less, not unequal: then the optimiser sees that it is inside everything that the end is
+        // inside of, and no index is checked again.
         if self.next >= self.end {
             if D == 1 {
                 return None;

@@ -1,23 +1,25 @@
 //! Memory that the threads of a block share, and the two phases of its life.
 //!
 //! A block kernel declares the memory that each of its blocks shares
-//! ([`BlockKernel::shared`](crate::BlockKernel::shared)): a [`SharedArray`] of any length, or a tuple of them. Plain
-//! bytes for any purpose are an array of `u8`; every array starts at a multiple of [`SHARED_ALIGNMENT`], and
-//! [`bytemuck`] casts them. A block finds its arrays zeroed. (On devices not those of a kernel with
-//! `#[shared(length, unsafe(uninit))]`.)
+//! ([`BlockKernel::shared`](crate::BlockKernel::shared)): a [`SharedArray`] of any length, or a
+//! tuple of them. Plain bytes for any purpose are an array of `u8`; every array starts at a
+//! multiple of [`SHARED_ALIGNMENT`], and [`bytemuck`] casts them. A block finds its arrays zeroed.
+//! (On devices not those of a kernel with `#[shared(length, unsafe(uninit))]`.)
 //!
-//! Each thread is handed each array in its *write phase*, as a [`SharedWrite`]: it may change its own
-//! elements and see nothing else. [`sync`](crate::BlockAccelerator::sync) is a barrier that turns it into
-//! a [`SharedRead`], all of which may be read and nothing changed; another one turns that back.
+//! Each thread is handed each array in its *write phase*, as a [`SharedWrite`]: it may change its
+//! own elements and see nothing else. [`sync`](crate::BlockAccelerator::sync) is a barrier that
+//! turns it into a [`SharedRead`], all of which may be read and nothing changed; another one turns
+//! that back.
 //!
 //! | phase | this thread may | other threads may |
 //! |---|---|---|
 //! | write | change and read its own elements | change and read theirs |
 //! | read | read all elements | read all elements |
 //!
-//! The barrier ensures that all threads are in the same phase: it does not complete unless every thread of the block
-//! turns the same arrays the same way. And the compiler ensures that a thread keeps no reference into an array over
-//! the barrier that turns it, as `sync` takes the handle away.
+//! The barrier ensures that all threads are in the same phase: it does not complete unless every
+//! thread of the block turns the same arrays the same way. And the compiler ensures that a thread
+//! keeps no reference into an array over the barrier that turns it, as `sync` takes the handle
+//! away.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -120,8 +122,8 @@ pub unsafe trait Shared: Send + Sync {
     /// The arrays in a worker's memory.
     ///
     /// # Safety
-    /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed with, for as long
-    /// as the returned value is used.
+    /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed
+    /// with, for as long as the returned value is used.
     #[doc(hidden)]
     unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> Self::Attached;
 
@@ -148,7 +150,8 @@ pub struct AttachedArray<T> {
     context: BlockContext,
 }
 
-// SAFETY: the pointer is that of elements that may be shared, and used as handed out to each thread.
+// SAFETY: the pointer is that of elements that may be shared, and used as handed out to each
+// thread.
 unsafe impl<T: SharedElement> Sync for AttachedArray<T> {}
 
 /// The facts of a block that its arrays need.
@@ -162,8 +165,8 @@ pub struct BlockContext {
     pub(crate) watched: bool,
 }
 
-// SAFETY: places start at the end of the memory that the plan has given away so far, and move that past the array's
-// end.
+// SAFETY: places start at the end of the memory that the plan has given away so far, and move that
+// past the array's end.
 unsafe impl<T: SharedElement> Shared for SharedArray<T> {
     type Attached = AttachedArray<T>;
     type Write<'b> = SharedWrite<'b, T>;
@@ -206,9 +209,11 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
 
     #[inline(always)]
     unsafe fn hand_out<'b>(attached: &'b AttachedArray<T>, thread: usize) -> SharedWrite<'b, T> {
-        // Nothing overflows: no thread of the block starts more than a share behind the array's end.
+        // Nothing overflows: no thread of the block starts more than a share behind the array's
+        // end.
         let start = thread.wrapping_mul(attached.share);
-        // Asked first, as the answer is the same for all threads: so their loop is compiled without the clipping.
+        // Asked first, as the answer is the same for all threads: so their loop is compiled without
+        // the clipping.
         let (start, length) = if attached.is_even {
             (start, attached.share)
         } else {
@@ -226,7 +231,8 @@ unsafe impl<T: SharedElement> Shared for SharedArray<T> {
     }
 }
 
-/// An array and which of its elements are one thread's own. Small, as threads keep it over barriers.
+/// An array and which of its elements are one thread's own. Small, as threads keep it over
+/// barriers.
 #[derive(Debug)]
 struct OwnPart<'b, T> {
     array: &'b AttachedArray<T>,
@@ -280,8 +286,8 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
             start,
             length,
         } = self.own;
-        // SAFETY: the elements are inside the array, and initialised as it was zeroed. No other thread
-        // has these as its own, and none reads them, as all of them are in the write phase.
+        // SAFETY: the elements are inside the array, and initialised as it was zeroed. No other
+        // thread has these as its own, and none reads them, as all of them are in the write phase.
         unsafe {
             std::slice::from_raw_parts_mut(array.pointer.add(start as usize), length as usize)
         }
@@ -294,8 +300,8 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         start..start + self.own.length as usize
     }
 
-    /// True if the thread of a number has the element of that number, and no other. It is computed from values that
-    /// are the same for all threads.
+    /// True if the thread of a number has the element of that number, and no other. It is computed
+    /// from values that are the same for all threads.
     #[inline(always)]
     pub(crate) fn is_own_of(&self, thread: usize) -> bool {
         let array = self.own.array;
@@ -312,8 +318,8 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         self.own.array.length
     }
 
-    /// The array without phases: every thread reaches every element, and its code makes promises that the compiler
-    /// cannot check.
+    /// The array without phases: every thread reaches every element, and its code makes promises
+    /// that the compiler cannot check.
     ///
     /// ```compile_fail,E0133
     /// # use quipu_kernel::SharedWrite;
@@ -329,8 +335,9 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
 
     /// The first of all the elements, for accesses that the phases do not allow.
     ///
-    /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of the
-    /// block changes the same element, or reads one that this thread changes, without a barrier between.
+    /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of
+    /// the block changes the same element, or reads one that this thread changes, without a barrier
+    /// between.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut T {
         self.own.array.pointer

@@ -1,5 +1,5 @@
-//! Loops over elements, piece by piece: the indices that a piece reads are checked once. The macros write these loops
-//! (`stencil_loops.rs` there says which, and why).
+//! Loops over elements, piece by piece: the indices that a piece reads are checked once. The macros
+//! write these loops (`stencil_loops.rs` there says which, and why).
 
 use crate::extent::Vector;
 use crate::view::GlobalRef;
@@ -35,7 +35,8 @@ impl<'e, T> Pieces<'e, T> {
         (self.tried > 0).then_some((self.first, self.tried))
     }
 
-    /// Takes that piece. After it one of twice the length is tried: where one is at a border, those behind it rarely are.
+    /// Takes that piece. After it one of twice the length is tried: where one is at a border, those
+    /// behind it rarely are.
     #[inline(always)]
     pub fn take(&mut self) -> &'e mut [T] {
         let length = self.tried;
@@ -46,8 +47,8 @@ impl<'e, T> Pieces<'e, T> {
         piece
     }
 
-    /// As [`take`](Self::take), but lends the piece to a closure. The compiler then knows that nothing else reaches the elements,
-    /// and can turn the loop into a memory copy.
+    /// As [`take`](Self::take), but lends the piece to a closure. The compiler then knows that
+    /// nothing else reaches the elements, and can turn the loop into a memory copy.
     #[inline(always)]
     pub fn take_alone(&mut self, go_through: impl FnOnce(&mut [T])) {
         go_through(self.take());

@@ -7,8 +7,8 @@ use crate::extent::{Extent, Vector, each_dimension};
 
 /// The places of the elements of a view, counted in elements from its first.
 ///
-/// Neighbours along the last dimension touch, no two elements have the same place, and all of them are
-/// inside the memory that the places were made for. Safety rests on that.
+/// Neighbours along the last dimension touch, no two elements have the same place, and all of them
+/// are inside the memory that the places were made for. Safety rests on that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Places<const D: usize> {
     extent: Extent<D>,
@@ -47,8 +47,8 @@ impl<const D: usize> Places<D> {
     /// Neighbours along each dimension so many elements apart, in memory of `length` elements.
     ///
     /// # Errors
-    /// [`KernelError::OverlappingRows`] when elements would share a place or the last stride is not one,
-    /// [`KernelError::ViewTooShort`] when the last of them would be outside.
+    /// [`KernelError::OverlappingRows`] when elements would share a place or the last stride is not
+    /// one, [`KernelError::ViewTooShort`] when the last of them would be outside.
     #[inline]
     pub(crate) fn strided(
         extent: Extent<D>,

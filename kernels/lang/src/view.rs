@@ -1,10 +1,10 @@
 //! Device memory as a launch is given it: read by all threads, or written by them in parts.
 //!
-//! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from the raw memory
-//! that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or in several dimensions an array
-//! with or without gaps between its rows. Memory in the gaps is no part of it, and may be written by others.
-//! [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel, hands each
-//! thread its own part of it.
+//! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from
+//! the raw memory that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or
+//! in several dimensions an array with or without gaps between its rows. Memory in the gaps is no
+//! part of it, and may be written by others. [`GlobalMut`] gives a kernel nothing by itself: a
+//! [`Partition`](crate::Partition), named by the kernel, hands each thread its own part of it.
 //!
 //! A view to be written is not `Copy`: one partition consumes it for the launch.
 //!
@@ -42,7 +42,8 @@ pub struct GlobalRef<'a, T, const D: usize = 1> {
     elements: PhantomData<&'a [T]>,
 }
 
-// SAFETY: it gives references to its elements and nothing else, as a `&[T]` does, which is `Send` for these `T`.
+// SAFETY: it gives references to its elements and nothing else, as a `&[T]` does, which is `Send`
+// for these `T`.
 unsafe impl<T: Sync, const D: usize> Send for GlobalRef<'_, T, D> {}
 // SAFETY: as a `&[T]`, which is `Sync` for these `T`.
 unsafe impl<T: Sync, const D: usize> Sync for GlobalRef<'_, T, D> {}
@@ -51,9 +52,9 @@ impl<'a, T> GlobalRef<'a, T> {
     /// The `length` elements at `pointer`, for a driver that has resolved an argument.
     ///
     /// # Safety
-    /// All of it is one allocation. For as long as the view or a copy of it lives, its elements are initialised and
-    /// changed by nobody: of an array [in strides](Self::in_strides) of it, those between the gaps. A `length` of zero
-    /// needs a pointer that is aligned and not null.
+    /// All of it is one allocation. For as long as the view or a copy of it lives, its elements are
+    /// initialised and changed by nobody: of an array [in strides](Self::in_strides) of it, those
+    /// between the gaps. A `length` of zero needs a pointer that is aligned and not null.
     #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *const T, length: usize) -> Self {
         Self {
@@ -63,7 +64,8 @@ impl<'a, T> GlobalRef<'a, T> {
         }
     }
 
-    /// The same elements as an array whose neighbours along each dimension are so many elements apart.
+    /// The same elements as an array whose neighbours along each dimension are so many elements
+    /// apart.
     ///
     /// ```
     /// # use quipu_kernel::GlobalRef;
@@ -76,8 +78,8 @@ impl<'a, T> GlobalRef<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last stride
-    /// is not one, [`KernelError::ViewTooShort`] when there are not that many places.
+    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last
+    /// stride is not one, [`KernelError::ViewTooShort`] when there are not that many places.
     #[inline]
     pub fn in_strides<const D: usize>(
         self,
@@ -94,8 +96,8 @@ impl<'a, T> GlobalRef<'a, T> {
     /// All elements.
     #[inline(always)]
     fn as_slice(&self) -> &'a [T] {
-        // SAFETY: they are there and no one changes them, as the maker of the view has promised. In one dimension it
-        // has no gaps.
+        // SAFETY: they are there and no one changes them, as the maker of the view has promised. In
+        // one dimension it has no gaps.
         unsafe { std::slice::from_raw_parts(self.pointer, self.extent()[0]) }
     }
 }
@@ -127,7 +129,8 @@ impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
             .contains(position)
             .then(|| self.places.place(position))?;
         let length = extent[D - 1] - position[D - 1];
-        // SAFETY: the row's elements touch, from a position that is inside. `Places` has all of them inside the memory.
+        // SAFETY: the row's elements touch, from a position that is inside. `Places` has all of
+        // them inside the memory.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.add(start), length) })
     }
 }
@@ -139,7 +142,8 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
     /// It is inside.
     #[inline(always)]
     pub(crate) unsafe fn at_unchecked(&self, position: Vector<D>) -> &T {
-        // SAFETY: as the caller promises. `Places` has all positions that are inside within the memory.
+        // SAFETY: as the caller promises. `Places` has all positions that are inside within the
+        // memory.
         unsafe { &*self.pointer.add(self.places.place(position)) }
     }
 
@@ -157,8 +161,8 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
     }
 }
 
-/// An index of an element of a view of `D` dimensions, or of a part of it: a position, and in one dimension also a
-/// number or a range.
+/// An index of an element of a view of `D` dimensions, or of a part of it: a position, and in one
+/// dimension also a number or a range.
 pub trait At<T, const D: usize> {
     /// An element or several.
     type Output: ?Sized;
@@ -279,7 +283,8 @@ impl<T, const D: usize> fmt::Debug for GlobalRef<'_, T, D> {
     }
 }
 
-/// Elements that the threads of a launch write, seen in `D` dimensions. The launch has them for itself.
+/// Elements that the threads of a launch write, seen in `D` dimensions. The launch has them for
+/// itself.
 pub struct GlobalMut<'a, T, const D: usize = 1> {
     pointer: *mut T,
     places: Places<D>,
@@ -295,12 +300,13 @@ impl<'a, T> GlobalMut<'a, T> {
     /// The `length` elements at `pointer`, for a driver that has resolved an argument.
     ///
     /// # Safety
-    /// For as long as the view lives, the elements are initialised, in one allocation, and used through
-    /// nothing but views of the same launch: of an array in strides of it, those between the gaps. It may have several of them, as each thread that runs some of
-    /// its blocks has, if each is handed to one partition, all of these divide it in the same way, and no
-    /// block is run through two of them. So no element belongs to two threads: a view makes no reference to
-    /// its elements, and its partition one to the elements of the threads that are run. A `length` of zero
-    /// needs a pointer that is aligned and not null.
+    /// For as long as the view lives, the elements are initialised, in one allocation, and used
+    /// through nothing but views of the same launch: of an array in strides of it, those between
+    /// the gaps. It may have several of them, as each thread that runs some of its blocks has, if
+    /// each is handed to one partition, all of these divide it in the same way, and no block is run
+    /// through two of them. So no element belongs to two threads: a view makes no reference to its
+    /// elements, and its partition one to the elements of the threads that are run. A `length` of
+    /// zero needs a pointer that is aligned and not null.
     #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *mut T, length: usize) -> Self {
         Self {
@@ -334,12 +340,12 @@ impl<'a, T> GlobalMut<'a, T> {
         })
     }
 
-    /// Some of the elements: an array whose neighbours along each dimension are so many elements apart. Elements
-    /// between its rows are left alone.
+    /// Some of the elements: an array whose neighbours along each dimension are so many elements
+    /// apart. Elements between its rows are left alone.
     ///
     /// # Errors
-    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last stride
-    /// is not one, [`KernelError::ViewTooShort`] when there are not that many places.
+    /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last
+    /// stride is not one, [`KernelError::ViewTooShort`] when there are not that many places.
     #[inline]
     pub fn in_strides<const D: usize>(
         self,

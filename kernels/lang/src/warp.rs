@@ -1,12 +1,14 @@
 //! Functions that the threads of a warp do together.
 //!
-//! A *warp* is some neighbouring threads of a block that a GPU runs in lockstep; its threads are its *lanes*.
-//! Natively a warp has one thread, so that each function has its answer at once and costs nothing. In the test mode
-//! [`Execution::Lockstep`](crate::Execution) warps of 4 to 64 threads really exchange values.
+//! A *warp* is some neighbouring threads of a block that a GPU runs in lockstep; its threads are
+//! its *lanes*. Natively a warp has one thread, so that each function has its answer at once and
+//! costs nothing. In the test mode [`Execution::Lockstep`](crate::Execution) warps of 4 to 64
+//! threads really exchange values.
 //!
-//! Every thread of the warp comes to the same warp function, at the same place of the source, as it does with barriers;
-//! then all go on together. A block's last warp may have fewer threads, which are the *active* ones. So the functions
-//! are methods of the [`BlockAccelerator`](crate::BlockAccelerator), and awaited: a kernel that uses them is a block
+//! Every thread of the warp comes to the same warp function, at the same place of the source, as it
+//! does with barriers; then all go on together. A block's last warp may have fewer threads, which
+//! are the *active* ones. So the functions are methods of the
+//! [`BlockAccelerator`](crate::BlockAccelerator), and awaited: a kernel that uses them is a block
 //! kernel, whose threads can wait for each other.
 
 use std::future::Future;
@@ -42,8 +44,8 @@ impl<P: Port> Future for Exchange<'_, P> {
     }
 }
 
-/// Exchanges a value with the lane that `from` gives; where there is none, the value stays. A value of several words is
-/// exchanged word by word.
+/// Exchanges a value with the lane that `from` gives; where there is none, the value stays. A value
+/// of several words is exchanged word by word.
 #[inline(always)]
 pub(crate) fn shuffle<T: ValueParameter, P: Port>(
     port: &P,
@@ -75,9 +77,9 @@ fn group_width<const D: usize>(acc: &impl BlockAccelerator<D>, width: u32) -> u3
     width.max(1).min(acc.warp_size())
 }
 
-/// The `value` of a lane of this thread's *group*. A group is `width` neighbouring lanes, and a warp has a whole
-/// number of them. Lanes are counted from the group's first one, and wrap around at its end. A warp of fewer lanes is
-/// one group.
+/// The `value` of a lane of this thread's *group*. A group is `width` neighbouring lanes, and a
+/// warp has a whole number of them. Lanes are counted from the group's first one, and wrap around
+/// at its end. A warp of fewer lanes is one group.
 #[device(crate = crate)]
 pub async fn warp_shuffle_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -90,7 +92,8 @@ pub async fn warp_shuffle_within<T: ValueParameter, const D: usize>(
     acc.warp_shuffle(value, first + lane % width).await
 }
 
-/// The `value` of the lane so many below; the thread's own one if that lane is in another [group](warp_shuffle_within).
+/// The `value` of the lane so many below; the thread's own one if that lane is in another
+/// [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_up_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -107,7 +110,8 @@ pub async fn warp_shuffle_up_within<T: ValueParameter, const D: usize>(
     acc.warp_shuffle(value, from).await
 }
 
-/// The `value` of the lane so many above; the thread's own one if that lane is in another [group](warp_shuffle_within).
+/// The `value` of the lane so many above; the thread's own one if that lane is in another
+/// [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_down_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -125,8 +129,8 @@ pub async fn warp_shuffle_down_within<T: ValueParameter, const D: usize>(
     acc.warp_shuffle(value, from).await
 }
 
-/// The `value` of the lane whose number differs in these bits; the thread's own one if that lane is in another
-/// [group](warp_shuffle_within).
+/// The `value` of the lane whose number differs in these bits; the thread's own one if that lane is
+/// in another [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_xor_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,

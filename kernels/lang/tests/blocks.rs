@@ -160,7 +160,8 @@ fn predicates_are_counted_over_the_block() {
     }
 }
 
-/// Two arrays that turn together and apart, of different types and lengths; counts what it finds wrong.
+/// Two arrays that turn together and apart, of different types and lengths; counts what it finds
+/// wrong.
 struct TwoArrays;
 
 impl BlockKernel<1> for TwoArrays {

@@ -1,5 +1,5 @@
-//! What the checking mode finds, in each way to run blocks: races on raw memory, indices out of bounds; and that it
-//! finds nothing where nothing is.
+//! What the checking mode finds, in each way to run blocks: races on raw memory, indices out of
+//! bounds; and that it finds nothing where nothing is.
 
 use quipu_kernel::{
     Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, BlockScratch, ByTile,
@@ -21,8 +21,8 @@ const EXECUTIONS: [Execution; 4] = [
     Execution::OsThreads { warp_size: 1 },
 ];
 
-/// Each thread writes an element of a shared array and reads its neighbour's, both through raw access; with barriers
-/// between, or without one of them.
+/// Each thread writes an element of a shared array and reads its neighbour's, both through raw
+/// access; with barriers between, or without one of them.
 struct Neighbours {
     before_reading: bool,
     before_writing: bool,
@@ -46,8 +46,8 @@ impl BlockKernel<1> for Neighbours {
         let thread = acc.index(Block, Threads)[0];
         let next = (thread + 1) % raw.len();
         for round in 0..2 {
-            // SAFETY: the tests without these barriers run one thread after the other, or in checking mode only look
-            // for what they do wrong; words of 32 bits do not tear.
+            // SAFETY: the tests without these barriers run one thread after the other, or in
+            // checking mode only look for what they do wrong; words of 32 bits do not tear.
             unsafe { raw.write(thread, round) };
             if self.before_reading {
                 acc.sync_block_threads().await;

@@ -120,7 +120,8 @@ proptest! {
                     };
                     for d in 0..4 {
                         prop_assert!(!grows(sides, d), "{sides:?} of {needed:?}");
-                        // Nor could it where a longer side is one step shorter, and still longer than it.
+                        // Nor could it where a longer side is one step shorter, and still longer
+                        // than it.
                         for other in 0..4 {
                             let mut before = sides;
                             let shorter = (1..sides[other]).rev().find(|side| needed[other].is_multiple_of(*side));

@@ -1,5 +1,5 @@
-//! Every element is handed to exactly one thread, whatever the extent, the division and the way in which
-//! a driver splits the groups.
+//! Every element is handed to exactly one thread, whatever the extent, the division and the way in
+//! which a driver splits the groups.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
@@ -9,8 +9,8 @@ use quipu_kernel::{
     GlobalMut, Grid, GroupKernel, Kernel, OwnElements, Vector, WorkDivision, erase,
 };
 
-/// Adds its number, plus one, to each own element in each of the ways there are, and counts the same
-/// elements by number.
+/// Adds its number, plus one, to each own element in each of the ways there are, and counts the
+/// same elements by number.
 struct Visit;
 
 impl<const D: usize> Kernel<D> for Visit {

@@ -1,5 +1,5 @@
-//! Barriers that are not reached, panics, and ranges that are not there: errors, and a scratch as good as
-//! new afterwards.
+//! Barriers that are not reached, panics, and ranges that are not there: errors, and a scratch as
+//! good as new afterwards.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
@@ -32,8 +32,8 @@ enum Deed {
     PanicLate,
 }
 
-/// Four barriers for all threads but the last of block 1, which does something else. Counts how many
-/// threads are alive.
+/// Four barriers for all threads but the last of block 1, which does something else. Counts how
+/// many threads are alive.
 struct Misbehave<'a> {
     deed: Deed,
     alive: &'a AtomicI32,
@@ -248,7 +248,8 @@ fn a_panic_of_one_thread_unwinds_and_drops_the_others() {
     }
 }
 
-/// The first thread ends, the others wait: the same, but found in the first round and one thread alone.
+/// The first thread ends, the others wait: the same, but found in the first round and one thread
+/// alone.
 #[test]
 fn a_block_of_one_thread_passes_all_barriers_alone() {
     struct Alone;

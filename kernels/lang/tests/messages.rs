@@ -1,7 +1,9 @@
-//! What rustc says in the end, where a kernel is not accepted: at the user's line, in words that help, and nothing else.
+//! What rustc says in the end, where a kernel is not accepted: at the user's line, in words that
+//! help, and nothing else.
 //!
-//! Each file in `tests/messages` is compiled. A line that ends with `//~ words` has an error with these words; no other
-//! line has one. And all that the macros refuse is compiled as one program more.
+//! Each file in `tests/messages` is compiled. A line that ends with `//~ words` has an error with
+//! these words; no other line has one. And all that the macros refuse is compiled as one program
+//! more.
 
 #![expect(clippy::unwrap_used, reason = "an unwrap is an assertion")]
 
@@ -72,7 +74,8 @@ const ONE_EACH: [&str; 2] = ["calls.rs", "parameters.rs"];
 /// What is above its modules.
 const IMPORTS: [&str; 3] = ["use quipu_kernel::*;", "use std::ops::*;", "fn main() {}"];
 
-/// The errors of each line of each file, by the file's name and the line: where in the line, and the words.
+/// The errors of each line of each file, by the file's name and the line: where in the line, and
+/// the words.
 type Errors = BTreeMap<(String, usize), Vec<(usize, String)>>;
 
 /// The errors in what cargo says in its short form: `src/bin/name.rs:12:5: error[E0308]: words`.
@@ -193,7 +196,8 @@ fn errors_point_at_the_users_line() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// That each refusal comes alone is tested where they are made: what is refused here is often wrong in other ways, too.
+/// That each refusal comes alone is tested where they are made: what is refused here is often wrong
+/// in other ways, too.
 #[test]
 fn what_macros_refuse_reaches_the_user() {
     let mut missing = String::new();

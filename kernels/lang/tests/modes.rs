@@ -1,5 +1,5 @@
-//! One body for each promise, run in every mode there is: natively at every feature level, checked, in lockstep
-//! warps of several sizes, and on threads of the operating system.
+//! One body for each promise, run in every mode there is: natively at every feature level, checked,
+//! in lockstep warps of several sizes, and on threads of the operating system.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
@@ -51,7 +51,8 @@ fn modes() -> Vec<Mode> {
     modes
 }
 
-/// Runs a block kernel in every mode and compares what it writes with what `expected` says for a warp's size.
+/// Runs a block kernel in every mode and compares what it writes with what `expected` says for a
+/// warp's size.
 fn everywhere<K, T>(
     kernel: impl Fn() -> K,
     division: WorkDivision<1>,
@@ -244,8 +245,8 @@ fn warps_exchange_what_they_say() {
     }
 }
 
-/// A sum over each warp by shuffles, over the block by shared atomics: in loops of warp functions that warps go through
-/// at their own pace.
+/// A sum over each warp by shuffles, over the block by shared atomics: in loops of warp functions
+/// that warps go through at their own pace.
 struct ShuffleSum;
 
 async fn shuffle_sum<A: BlockAccelerator<1>, T: Scalar + std::ops::Add<Output = T>>(
@@ -292,7 +293,8 @@ fn shuffles_in_loops_sum() {
     everywhere(|| ShuffleSum, division, |_| vec![127.0 * 64.0; 3 * 128]);
 }
 
-/// A histogram in shared memory, added to the one of all blocks; with every atomic operation on the way.
+/// A histogram in shared memory, added to the one of all blocks; with every atomic operation on the
+/// way.
 struct Histogram<'a>(GlobalRef<'a, u32>);
 
 impl BlockKernel<1> for Histogram<'_> {
@@ -489,7 +491,8 @@ fn nobody_waits_for_ever() {
                     }
                 ),
             };
-            // Threads of the operating system come in any order: the others may be blamed for waiting first.
+            // Threads of the operating system come in any order: the others may be blamed for
+            // waiting first.
             let in_any_order =
                 threads && matches!(error, KernelError::ForeignAwait { group: 1, .. });
             assert!(right || in_any_order, "{mode:?} {deed:?}: {error}");
@@ -553,7 +556,8 @@ fn a_panic_goes_on_in_every_mode_or_is_named() {
     }
 }
 
-/// Arithmetic of every kind that levels could compute differently: divisions, roots, sums in order, conversions.
+/// Arithmetic of every kind that levels could compute differently: divisions, roots, sums in order,
+/// conversions.
 struct Arithmetic<'a>(&'a [f32]);
 
 impl Kernel<1> for Arithmetic<'_> {

@@ -225,8 +225,8 @@ impl Writer {
     }
 }
 
-/// A method of the name of a call's, of types that have no other: its error is of help. It comes last, as it asks for
-/// more of the type than any other; see `emit::plain`.
+/// A method of the name of a call's, of types that have no other: its error is of help. It comes
+/// last, as it asks for more of the type than any other; see `emit::plain`.
 fn without_device(call: &ExprMethodCall, builder: &Ident) -> TokenStream {
     if call
         .args
@@ -257,7 +257,8 @@ fn is_text(argument: &Expr) -> bool {
     matches!(argument, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)))
 }
 
-/// True if a method's arguments may change its receiver before the method begins. A closure that is passed does not.
+/// True if a method's arguments may change its receiver before the method begins. A closure that is
+/// passed does not.
 fn may_assign(receiver: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> bool {
     struct Found<'a> {
         receiver: Option<&'a Ident>,
@@ -302,7 +303,8 @@ fn variable_of(place: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The name of the builder for a call of a function of std's: of `std::mem::swap`, say, or `mem::swap`.
+/// The name of the builder for a call of a function of std's: of `std::mem::swap`, say, or
+/// `mem::swap`.
 fn of_std(path: &Path) -> Option<&'static str> {
     let names = path.segments.iter().map(|part| part.ident.to_string());
     let names: Vec<_> = names.collect();

@@ -1,7 +1,7 @@
 //! Iterators whose items go through closures, written as the loops that they stand for.
 //!
-//! Such a *chain* is the iterator that it goes over, its *stages*, and the consumer of the items. It is a loop over
-//! the first, in whose body an item goes through the stages:
+//! Such a *chain* is the iterator that it goes over, its *stages*, and the consumer of the items.
+//! It is a loop over the first, in whose body an item goes through the stages:
 //!
 //! ```text
 //! x.iter().map(f).filter(g).fold(0.0, h)    →    let mut total = 0.0;
@@ -12,8 +12,8 @@
 //!                                                }
 //! ```
 //!
-//! Adapters without closures are methods as any other, of the types of iterators that rustc finds (`emit/adapt.rs`): they come
-//! before the stages.
+//! Adapters without closures are methods as any other, of the types of iterators that rustc finds
+//! (`emit/adapt.rs`): they come before the stages.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -75,7 +75,8 @@ enum Consumer<'e> {
     Position,
     /// The last one.
     Last,
-    /// The least or the greatest; by a function's value for each, or by a function that compares two.
+    /// The least or the greatest; by a function's value for each, or by a function that compares
+    /// two.
     Extreme {
         is_least: bool,
         by: By,
@@ -90,8 +91,8 @@ enum By {
     Comparison,
 }
 
-/// True if an expression may be an iterator, and not an array or slice, which have methods of the same names. For a
-/// variable its type tells, which is not known here.
+/// True if an expression may be an iterator, and not an array or slice, which have methods of the
+/// same names. For a variable its type tells, which is not known here.
 fn may_be_iterator(expression: &Expr) -> bool {
     match expression {
         Expr::Paren(paren) => may_be_iterator(&paren.expr),
@@ -150,8 +151,8 @@ impl Writer {
         }
         let (over, mut stages) = self.chain(&call.receiver);
         let span = call.method.span();
-        // Adapters without closures are applied to the iterator that is gone over, where the closures make no
-        // difference.
+        // Adapters without closures are applied to the iterator that is gone over, where the
+        // closures make no difference.
         let adapted = |over: Expr, arguments: Punctuated<Expr, Token![,]>| {
             Expr::MethodCall(ExprMethodCall {
                 receiver: Box::new(over),
@@ -221,8 +222,8 @@ impl Writer {
         }
     }
 
-    /// The consumer of an iterator's items, if a call is of such a method and the items go through closures: also the
-    /// closure that the consumer itself calls, if any.
+    /// The consumer of an iterator's items, if a call is of such a method and the items go through
+    /// closures: also the closure that the consumer itself calls, if any.
     fn consumer<'e>(
         &self,
         call: &'e ExprMethodCall,
@@ -262,7 +263,8 @@ impl Writer {
         Some((consumer, Some(function?)))
     }
 
-    /// A call of a method of iterators with closures, if it is seen to be one: those that kernels do not know are refused.
+    /// A call of a method of iterators with closures, if it is seen to be one: those that kernels
+    /// do not know are refused.
     pub(crate) fn iteration(&mut self, call: &ExprMethodCall) -> Option<TokenStream> {
         if !may_be_iterator(&call.receiver) {
             return None;
@@ -372,8 +374,9 @@ impl Writer {
         quote_spanned!(span=> { #looped; #result })
     }
 
-    /// A loop over an iterator: statements, of which the last gives nothing. The beginning is written between the
-    /// expression that it goes over and the loop; the body is told the name of an item.
+    /// A loop over an iterator: statements, of which the last gives nothing. The beginning is
+    /// written between the expression that it goes over and the loop; the body is told the name of
+    /// an item.
     pub(crate) fn looped(
         &mut self,
         span: Span,
@@ -414,8 +417,8 @@ impl Writer {
         )
     }
 
-    /// Writes a stage that an item goes through in a loop, and sets `item` to the variable with its result. Gives the
-    /// statements before the loop, and those in it.
+    /// Writes a stage that an item goes through in a loop, and sets `item` to the variable with its
+    /// result. Gives the statements before the loop, and those in it.
     fn stage(
         &mut self,
         stage: &Stage,

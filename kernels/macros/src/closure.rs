@@ -1,7 +1,7 @@
 //! `kernel_closure!`: a kernel where it is launched, with values of the code around it.
 //!
-//! Its values are a struct of its own, and the kernel a method of that: so it is all that these are, and there is
-//! nothing else to know of it.
+//! Its values are a struct of its own, and the kernel a method of that: so it is all that these
+//! are, and there is nothing else to know of it.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};

@@ -71,8 +71,8 @@ impl Writer {
         self.if_else(span, &condition, &then, &otherwise)
     }
 
-    /// `if let … && …`: an `if` within the other for each condition. The value of the first block leaves a block
-    /// around them, and the other block is behind them there.
+    /// `if let … && …`: an `if` within the other for each condition. The value of the first block
+    /// leaves a block around them, and the other block is behind them there.
     fn chained(&mut self, branch: &ExprIf, want: Want) -> TokenStream {
         let span = branch.if_token.span;
         let want = if branch.else_branch.is_some() {
@@ -147,7 +147,8 @@ impl Writer {
         quote_spanned!(span=> let #source = __quipu::value(#value); #then)
     }
 
-    /// The want of branches: if the condition or value that chooses them is known, there is only one.
+    /// The want of branches: if the condition or value that chooses them is known, there is only
+    /// one.
     fn choice(&self, by: &Expr, want: Want) -> Want {
         if want == Want::Value && !self.is_constant(by) {
             Want::Choice

@@ -118,8 +118,9 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     let mut data_generics = with_data_bounds(&item.generics, krate);
     let bounds = &mut data_generics.make_where_clause().predicates;
     bounds.extend(types.iter().map(|of| -> WherePredicate {
-        // Not for all: a type with other fields is a value within kernels only. (The lifetime stands for nothing;
-        // without it, a bound that does not hold is an error here, and not where it is asked for.)
+        // Not for all: a type with other fields is a value within kernels only. (The lifetime
+        // stands for nothing; without it, a bound that does not hold is an error here, and not
+        // where it is asked for.)
         parse_quote!(for<'__field> #of: #krate::__macro::emit::KernelData)
     }));
     let (data_impl_generics, _, data_where_clause) = data_generics.split_for_impl();

@@ -1,7 +1,8 @@
 //! `#[device]`: functions that kernels call, by themselves, in traits and in `impl` blocks.
 //!
-//! A function `f` gets a type of the same name with the function `__call`, which writes a call of `f` where a
-//! source is made. A method `m` gets `__call_m` (for `T::m(x)`) and `__method_m` (for `x.m()`) beside it.
+//! A function `f` gets a type of the same name with the function `__call`, which writes a call of
+//! `f` where a source is made. A method `m` gets `__call_m` (for `T::m(x)`) and `__method_m` (for
+//! `x.m()`) beside it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -37,7 +38,8 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     }
 }
 
-/// A function whose parameters are refused: for the host as it is, and for kernels one that takes anything.
+/// A function whose parameters are refused: for the host as it is, and for kernels one that takes
+/// anything.
 fn stub(krate: &Path, item: &ItemFn, error: Error) -> TokenStream {
     let error = error.into_compile_error();
     if !item.sig.generics.params.is_empty() {
@@ -145,8 +147,8 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     Ok(quote!(#item #refusals))
 }
 
-/// A struct whose comparisons are derived below: their meaning is known from the derived traits, which
-/// `#[derive(KernelData)]` does not see.
+/// A struct whose comparisons are derived below: their meaning is known from the derived traits,
+/// which `#[derive(KernelData)]` does not see.
 fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
     let is_derived = |name: &str| {
         item.attrs.iter().any(|attribute| {
@@ -237,8 +239,8 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
     })
 }
 
-/// `impl Add for …` and the like: the kernels' form of the operator is in a trait of our own, as the operator's has
-/// no room for it.
+/// `impl Add for …` and the like: the kernels' form of the operator is in a trait of our own, as
+/// the operator's has no room for it.
 fn operator_impl(
     krate: &Path,
     item: &ItemImpl,
@@ -363,7 +365,8 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         for tokens in added {
             item.items.push(ImplItem::Verbatim(tokens));
         }
-        // Added items can ask for no more than the trait does, so the whole is for such types alone.
+        // Added items can ask for no more than the trait does, so the whole is for such types
+        // alone.
         item.generics = with_value_bounds(&item.generics, krate);
         return Ok(quote!(#item #refusals));
     }

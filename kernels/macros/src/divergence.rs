@@ -1,14 +1,16 @@
 //! Barriers, and functions of a warp, that only some threads come to.
 //!
-//! The check that all come is made with a kernel's source (`verify/uniform.rs` of `quipu-kernel-ir`). Where it takes
-//! no types to see that threads have parted, it is refused here already, as the kernel is compiled:
+//! The check that all come is made with a kernel's source (`verify/uniform.rs` of
+//! `quipu-kernel-ir`). Where it takes no types to see that threads have parted, it is refused here
+//! already, as the kernel is compiled:
 //!
-//! 1. in the branches of a condition that the index of the thread decides, and in loops of as many rounds as it says;
+//! 1. in the branches of a condition that the index of the thread decides, and in loops of as many
+//!    rounds as it says;
 //! 2. behind such a condition in whose branches threads leave the code around it;
 //! 3. in a loop over a thread's own elements.
 //!
-//! Nothing is refused here that would not be there, if it is come to at all; but for a call without `await`, which
-//! rustc lets pass with a warning, and at which no thread waits.
+//! Nothing is refused here that would not be there, if it is come to at all; but for a call without
+//! `await`, which rustc lets pass with a warning, and at which no thread waits.
 
 use std::collections::{HashMap, HashSet};
 

@@ -126,7 +126,8 @@ impl Writer {
         }
     }
 
-    /// True if an expression depends only on values that rustc knows: then it is computed as it stands.
+    /// True if an expression depends only on values that rustc knows: then it is computed as it
+    /// stands.
     pub(crate) fn is_constant(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Lit(literal) => {
@@ -221,8 +222,8 @@ impl Writer {
             }
             _ => {}
         }
-        // An operator reads its operands. The left side is read before the right side is evaluated, if that has any
-        // effect.
+        // An operator reads its operands. The left side is read before the right side is evaluated,
+        // if that has any effect.
         let left_value = if self.is_at_rest(&binary.right) {
             left.clone()
         } else {
@@ -322,7 +323,8 @@ impl Writer {
         quote_spanned!(span=> { #written __quipu::nothing() })
     }
 
-    /// `[a, Pair { b, .. }] = value`: as a `let` with a pattern, and then an assignment for each name in it.
+    /// `[a, Pair { b, .. }] = value`: as a `let` with a pattern, and then an assignment for each
+    /// name in it.
     fn assign_parts(&mut self, assign: &ExprAssign, value: &TokenStream) -> TokenStream {
         let span = assign.eq_token.span;
         let mut places = Vec::new();
@@ -525,7 +527,8 @@ impl Writer {
             let refused = self.refuse(token.span, refuse::ASYNC_BLOCK);
             return (TokenStream::new(), refused);
         }
-        // One that moves has its own copies of the variables that it sees, as they are where it is made.
+        // One that moves has its own copies of the variables that it sees, as they are where it is
+        // made.
         let captured = match &closure.capture {
             Some(_) => self.captured(&closure.body),
             None => Vec::new(),
@@ -584,7 +587,8 @@ impl Writer {
         }
     }
 
-    /// The variables around a closure that its body names. A closure among them is refused if it would be copied.
+    /// The variables around a closure that its body names. A closure among them is refused if it
+    /// would be copied.
     fn captured(&mut self, body: &Expr) -> Vec<Ident> {
         struct Named<'w> {
             writer: &'w Writer,
@@ -598,7 +602,8 @@ impl Writer {
                 }
             }
 
-            /// Every name that is a variable's: of one that is something else here a copy is made for nothing.
+            /// Every name that is a variable's: of one that is something else here a copy is made
+            /// for nothing.
             fn note_tokens(&mut self, tokens: TokenStream) {
                 for token in tokens {
                     match token {

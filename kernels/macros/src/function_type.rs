@@ -1,7 +1,8 @@
-//! Parameters of device functions that are closures: `f: F` with `F: Fn(u32) -> u32`, or `f: impl Fn(u32) -> u32`.
+//! Parameters of device functions that are closures: `f: F` with `F: Fn(u32) -> u32`, or
+//! `f: impl Fn(u32) -> u32`.
 //!
-//! Where a source is made, the argument for one is the closure that writes its body. So a function that has such a
-//! parameter is always written into its caller.
+//! Where a source is made, the argument for one is the closure that writes its body. So a function
+//! that has such a parameter is always written into its caller.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -132,7 +133,8 @@ pub(crate) fn writer_type(generics: &Generics, user_type: &Type) -> Option<Token
     }
 }
 
-/// Splits generics into those that are types of kernels, and those that are closures as they are to be bound.
+/// Splits generics into those that are types of kernels, and those that are closures as they are to
+/// be bound.
 pub(crate) fn without_closures(generics: &Generics) -> (Generics, Vec<GenericParam>) {
     let mut data = generics.clone();
     let mut closures = Vec::new();

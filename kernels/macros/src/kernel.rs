@@ -74,8 +74,8 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     }
 }
 
-/// A kernel that does nothing in place of one whose parameters are refused: with as many parameters, of any type, so that
-/// nothing else is said of its calls.
+/// A kernel that does nothing in place of one whose parameters are refused: with as many
+/// parameters, of any type, so that nothing else is said of its calls.
 fn stub(options: &Options, item: &ItemFn, error: Error) -> TokenStream {
     let is_passed = |attribute: &syn::Attribute| {
         !["shared", "variable"]
@@ -325,8 +325,9 @@ impl Kernel<'_> {
             0,
             GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
         );
-        // A caller of a kernel without generics of its own names none, so the arguments' types can be some: rustc then looks
-        // once, where the call is used, whether they can be passed. A caller may give a generic kernel its generics.
+        // A caller of a kernel without generics of its own names none, so the arguments' types can
+        // be some: rustc then looks once, where the call is used, whether they can be passed. A
+        // caller may give a generic kernel its generics.
         let is_plain = generics.params.len() == 1 && self.ignored.is_empty();
         let is_plain = is_plain && self.passed().all(|parameter| parameter.variable.is_none());
         let types: Vec<_> = self
@@ -391,8 +392,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The user's function, as it is, and the kernel that runs it. What rustc would say of a body that is refused is noise,
-    /// too.
+    /// The user's function, as it is, and the kernel that runs it. What rustc would say of a body
+    /// that is refused is noise, too.
     fn native(&self, is_refused: bool) -> TokenStream {
         let Self {
             krate, item, acc, ..
@@ -589,7 +590,8 @@ impl Kernel<'_> {
             None => module.clone(),
         };
         quote! {
-            // SAFETY: the body is checked Rust over the views of its partitions, and the source is made of the same body.
+            // SAFETY: the body is checked Rust over the views of its partitions, and the source is
+            // made of the same body.
             unsafe impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
                 type Parameters = #partitions;
 

@@ -1,8 +1,9 @@
 //! `#[kernel] impl`: methods that are kernels.
 //!
-//! A method is made a kernel as the function would be that is named after the type and the method, and has `self` as
-//! its first parameter but for the accelerator. The users' code stays in an `impl` of their type, where `Self` has
-//! their meaning: the native body, the constructor of calls, and the function that makes the source.
+//! A method is made a kernel as the function would be that is named after the type and the method,
+//! and has `self` as its first parameter but for the accelerator. The users' code stays in an
+//! `impl` of their type, where `Self` has their meaning: the native body, the constructor of calls,
+//! and the function that makes the source.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -53,7 +54,8 @@ pub(crate) fn expand(options: &Options, item: &ItemImpl) -> Result<TokenStream> 
     Ok(written)
 }
 
-/// The function that a method would be by itself. Its body is the method's: it is read, not compiled.
+/// The function that a method would be by itself. Its body is the method's: it is read, not
+/// compiled.
 fn as_function(item: &ItemImpl, type_name: &Ident, method: &ImplItemFn) -> Result<ItemFn> {
     let mut signature = method.sig.clone();
     signature.ident = format_ident!("{type_name}_{}", method.sig.ident);

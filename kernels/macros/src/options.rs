@@ -10,7 +10,8 @@ use crate::refuse;
 
 /// The options in parentheses behind an attribute's name.
 pub(crate) struct Options {
-    /// `crate = path`: where the kernel language is, for a crate that does not use it through `quipu`.
+    /// `crate = path`: where the kernel language is, for a crate that does not use it through
+    /// `quipu`.
     pub(crate) krate: Path,
     /// The bounds of a kernel's blocks: names and values.
     bounds: Vec<(Ident, Expr)>,

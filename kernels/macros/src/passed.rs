@@ -1,7 +1,8 @@
-//! Types of kernels' parameters that are none by their look: refused in words for what was probably meant.
+//! Types of kernels' parameters that are none by their look: refused in words for what was probably
+//! meant.
 //!
-//! Types say so, too (`Parameter` and `KernelData` of `quipu-kernel`), but in words for all types. And they tell of what
-//! a type is made of, not of the way in which it is written.
+//! Types say so, too (`Parameter` and `KernelData` of `quipu-kernel`), but in words for all types.
+//! And they tell of what a type is made of, not of the way in which it is written.
 
 use proc_macro2::Span;
 use quote::ToTokens;

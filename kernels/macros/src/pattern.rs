@@ -10,7 +10,8 @@ use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimit
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
-/// True if a name in a pattern is that of a constant: as rustc's lint has it, constants are in capitals.
+/// True if a name in a pattern is that of a constant: as rustc's lint has it, constants are in
+/// capitals.
 fn is_constant_name(name: &PatIdent) -> bool {
     let text = name.ident.to_string();
     name.subpat.is_none() && text.starts_with(|first: char| first.is_uppercase())
@@ -74,7 +75,8 @@ impl Writer {
         }
     }
 
-    /// The variables of alternatives, which all of them bind: each has the value that it has in the first that matches.
+    /// The variables of alternatives, which all of them bind: each has the value that it has in the
+    /// first that matches.
     fn bind_alternatives(
         &mut self,
         cases: &Punctuated<Pat, Token![|]>,
@@ -341,7 +343,8 @@ fn needs_part(pattern: &Pat) -> bool {
     )
 }
 
-/// The condition that there are as many elements as a pattern has; none if any number of elements matches.
+/// The condition that there are as many elements as a pattern has; none if any number of elements
+/// matches.
 fn has_length(pattern: &PatSlice, source: &Ident) -> Option<TokenStream> {
     let or_more = matches!(pattern.elems.last(), Some(Pat::Rest(_)));
     let count = pattern.elems.len() - usize::from(or_more);

@@ -10,8 +10,8 @@ use syn::{BinOp, Expr, ExprBinary, Ident, LitStr, Macro, Token, parse_quote};
 use crate::refuse;
 use crate::scope::{Kind, Writer};
 
-/// A format string as the representation has it, with `{}` for each value in turn, and the source of each value: the
-/// next argument, or a variable.
+/// A format string as the representation has it, with `{}` for each value in turn, and the source
+/// of each value: the next argument, or a variable.
 type Format = (String, Vec<Option<Ident>>);
 
 /// Reads one.

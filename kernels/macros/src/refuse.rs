@@ -137,8 +137,8 @@ pub(crate) fn index(view: &str) -> Option<&'static str> {
     })
 }
 
-/// The remedy for a method that the kernel language does not have, of any type. Methods that users' types may have,
-/// too, are refused by the types which they are natively of, in `emit/refused.rs`.
+/// The remedy for a method that the kernel language does not have, of any type. Methods that users'
+/// types may have, too, are refused by the types which they are natively of, in `emit/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "to_string" | "to_owned" | "as_str" => STRINGS,
@@ -147,7 +147,8 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// True if a method of std's of this name takes a closure and goes over elements. Kernels know none of these.
+/// True if a method of std's of this name takes a closure and goes over elements. Kernels know none
+/// of these.
 pub(crate) fn is_adapter(name: &str) -> bool {
     let names = [
         "fill_with",

@@ -1,8 +1,10 @@
-//! Loops without `await` in kernels with barriers, made so that their variables can be in registers.
+//! Loops without `await` in kernels with barriers, made so that their variables can be in
+//! registers.
 //!
-//! A variable of an `async fn` that is used before and behind an `await` is in the thread's future, that is in
-//! memory. The compiler loads and stores it at each step of a loop: it cannot know what other code sees it. So a loop
-//! without `await` gets variables of its own for those that it assigns, which are never there at an `await`:
+//! A variable of an `async fn` that is used before and behind an `await` is in the thread's future,
+//! that is in memory. The compiler loads and stores it at each step of a loop: it cannot know what
+//! other code sees it. So a loop without `await` gets variables of its own for those that it
+//! assigns, which are never there at an `await`:
 //!
 //! ```text
 //!                              (sum,) = {
@@ -12,8 +14,8 @@
 //!                              };
 //! ```
 //!
-//! This is done of the outermost `for` and `while` loops that are statements and that are left only for the code
-//! behind them, and of variables that
+//! This is done of the outermost `for` and `while` loops that are statements and that are left only
+//! for the code behind them, and of variables that
 //!
 //! 1. are assigned as a whole there, with `=`, `+=` and so on, and are not bound there;
 //! 2. have no namesake in the kernel that is bound without `mut` or without a value;

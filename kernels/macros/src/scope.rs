@@ -17,7 +17,8 @@ pub(crate) enum Kind {
     MutableVariable,
     /// A closure there.
     Closure,
-    /// A closure that has its own of a variable, and may change it: natively there is one of that for each copy of the closure.
+    /// A closure that has its own of a variable, and may change it: natively there is one of that
+    /// for each copy of the closure.
     ChangingClosure,
     /// A variable that has no index, and [the remedy](crate::refuse::index).
     Unindexed(&'static str),
@@ -61,7 +62,8 @@ pub(crate) struct Writer {
     pub(crate) closures: usize,
     /// The name of the function that is being written, if that alone calls it.
     pub(crate) function: Option<Ident>,
-    /// The variables that may come to mean another shared array or slice: see [`note_exchanged`](Self::note_exchanged).
+    /// The variables that may come to mean another shared array or slice: see
+    /// [`note_exchanged`](Self::note_exchanged).
     exchanged: HashSet<String>,
     /// The function's result, as an expression's type.
     pub(crate) result: TokenStream,
@@ -102,8 +104,8 @@ impl Writer {
         }
     }
 
-    /// Notes the variables of a body that are exchanged. A shared array in one of these is a slice, so that the
-    /// variable may change to another array.
+    /// Notes the variables of a body that are exchanged. A shared array in one of these is a slice,
+    /// so that the variable may change to another array.
     pub(crate) fn note_exchanged(&mut self, body: &Block) {
         self.exchanged = exchanged(body);
     }
@@ -127,7 +129,8 @@ impl Writer {
         format_ident!("{what}{}", self.names, span = Span::mixed_site())
     }
 
-    /// As [`fresh`](Self::fresh), for code on which rustc may report an error, which then names the user's line.
+    /// As [`fresh`](Self::fresh), for code on which rustc may report an error, which then names the
+    /// user's line.
     pub(crate) fn fresh_at(&mut self, what: &str, span: Span) -> Ident {
         self.names += 1;
         format_ident!("__quipu_{what}{}", self.names, span = span)

@@ -53,7 +53,8 @@ pub(crate) enum Waits {
     Grid,
 }
 
-/// The dimensions of a parameter's accelerator, and the threads for which it can wait; none if its type is no reference to one.
+/// The dimensions of a parameter's accelerator, and the threads for which it can wait; none if its
+/// type is no reference to one.
 pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, Waits)> {
     let Type::Reference(reference) = user_type else {
         return None;
@@ -204,7 +205,8 @@ fn passing(attributes: &[Attribute], user_type: &Type) -> Result<Passing> {
     }
 }
 
-/// The signature as rustc takes it: without `#[shared(…)]` and `#[variable(…)]`, and of an `async fn` with the lifetimes that it wants to see.
+/// The signature as rustc takes it: without `#[shared(…)]` and `#[variable(…)]`, and of an
+/// `async fn` with the lifetimes that it wants to see.
 pub(crate) fn make_native(signature: &mut Signature) {
     let is_async = signature.asyncness.is_some();
     for input in &mut signature.inputs {
@@ -221,8 +223,8 @@ pub(crate) fn make_native(signature: &mut Signature) {
     }
 }
 
-/// Has a device function inlined into the kernels that call it, where it is compiled for their feature levels, unless
-/// its author has said otherwise.
+/// Has a device function inlined into the kernels that call it, where it is compiled for their
+/// feature levels, unless its author has said otherwise.
 pub(crate) fn make_inline(attributes: &mut Vec<syn::Attribute>) {
     if !attributes
         .iter()
@@ -313,8 +315,8 @@ pub(crate) fn view_name(user_type: &Type) -> Option<&Ident> {
         .then_some(&last.ident)
 }
 
-/// True if this is a thread's part of something that has another number of dimensions than the accelerator, as far as both are
-/// written as numbers.
+/// True if this is a thread's part of something that has another number of dimensions than the
+/// accelerator, as far as both are written as numbers.
 pub(crate) fn has_other_dimensions(user_type: &Type, acc: &AcceleratorParameter) -> bool {
     let Some(name) = view_name(user_type) else {
         return false;
@@ -427,7 +429,8 @@ fn with_lifetime(user_type: &Type, lifetime: &Lifetime) -> Type {
     }
 }
 
-/// The type that an expression is of, for a user's type: references are not counted, and views become their handles.
+/// The type that an expression is of, for a user's type: references are not counted, and views
+/// become their handles.
 pub(crate) fn handle(user_type: &Type) -> TokenStream {
     match user_type {
         Type::Reference(reference) => handle(&reference.elem),
@@ -617,8 +620,8 @@ fn operator_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
     operator_impl_of(path).filter(|(name, _)| *name != "PartialEq")
 }
 
-/// As an `impl` may be of: with `PartialEq`, which as a bound says no more than that a type has it natively, as most do
-/// by derive.
+/// As an `impl` may be of: with `PartialEq`, which as a bound says no more than that a type has it
+/// natively, as most do by derive.
 pub(crate) fn operator_impl_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
     let last = path.segments.last()?;
     if last.ident != "PartialEq" && !OPERATORS.iter().any(|name| last.ident == name) {

@@ -156,7 +156,8 @@ impl Writer {
         written
     }
 
-    /// `let (a, b) = (first, second);`, where the values may be of types that no tuple can have, as slices.
+    /// `let (a, b) = (first, second);`, where the values may be of types that no tuple can have, as
+    /// slices.
     fn each_of(
         &mut self,
         patterns: &Punctuated<Pat, Token![,]>,

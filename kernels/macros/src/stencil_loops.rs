@@ -1,8 +1,9 @@
 //! Loops over a thread's own elements, made so that their reads are checked once for many elements.
 //!
-//! A loop whose body asks of each element whether it is at a border, and of each index whether it is inside, is not compiled to
-//! vectors. So where elements are gone through in order, such a loop is written a second time for a piece of them: for
-//! which the answers are found out before, and of which each index gives neighbours, so that these are a slice as long:
+//! A loop whose body asks of each element whether it is at a border, and of each index whether it
+//! is inside, is not compiled to vectors. So where elements are gone through in order, such a loop
+//! is written a second time for a piece of them: for which the answers are found out before, and of
+//! which each index gives neighbours, so that these are a slice as long:
 //!
 //! ```text
 //!                                            for each piece of y's elements, from the one of number `first` on {
@@ -17,17 +18,21 @@
 //!
 //! The steps, and the reasons for which they are right:
 //!
-//! 1. These are loops with the number of an element, over `each()` of an output's own elements or over
-//!    `iter_mut().enumerate()`, that contain no loop and are not left by `break`.
-//! 2. An index is a sum in which that number occurs once, and of which the rest does not change in the loop. Sums are
-//!    computed in arithmetic that notices overflow, and computing them early does nothing else.
-//! 3. A condition compares such a sum with an unchanging value, so its first and last answer tell those between.
-//!    There is a version for elements that are inside (no number is *equal* to another, all inequalities hold), and
-//!    one for those beyond (none holds). `min`, `max` and `saturating_sub` are taken for their values inside.
-//! 4. A version is a closure that is lent the piece, unless it may end the kernel: an argument that is borrowed mutably is reached
-//!    by nothing else, which the compiler knows of no local variable, and makes vectors without asking and copies of memory.
-//! 5. Pieces are gone through in order, and one that does not fit a version is, in the end, gone through as written.
-//!    So a kernel's effects and failures are the same. It is safe code: its safety does not rest on this analysis.
+//! 1. These are loops with the number of an element, over `each()` of an output's own elements or
+//!    over `iter_mut().enumerate()`, that contain no loop and are not left by `break`.
+//! 2. An index is a sum in which that number occurs once, and of which the rest does not change in
+//!    the loop. Sums are computed in arithmetic that notices overflow, and computing them early
+//!    does nothing else.
+//! 3. A condition compares such a sum with an unchanging value, so its first and last answer tell
+//!    those between. There is a version for elements that are inside (no number is *equal* to
+//!    another, all inequalities hold), and one for those beyond (none holds). `min`, `max` and
+//!    `saturating_sub` are taken for their values inside.
+//! 4. A version is a closure that is lent the piece, unless it may end the kernel: an argument that
+//!    is borrowed mutably is reached by nothing else, which the compiler knows of no local
+//!    variable, and makes vectors without asking and copies of memory.
+//! 5. Pieces are gone through in order, and one that does not fit a version is, in the end, gone
+//!    through as written. So a kernel's effects and failures are the same. It is safe code: its
+//!    safety does not rest on this analysis.
 
 use std::collections::{HashMap, HashSet};
 
@@ -783,7 +788,8 @@ impl Version<'_> {
         Some(number)
     }
 
-    /// True if an expression is the same for all elements, and can be computed early without an effect.
+    /// True if an expression is the same for all elements, and can be computed early without an
+    /// effect.
     fn is_same(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Lit(literal) => matches!(literal.lit, Lit::Int(_)),
@@ -815,7 +821,8 @@ impl Version<'_> {
                     && self.is_same(&call.receiver)
                     && call.args.iter().all(|of| self.is_same(of))
             }
-            // Of a component that there is not it would be noticed, so it has to be computed anyway.
+            // Of a component that there is not it would be noticed, so it has to be computed
+            // anyway.
             Expr::Index(index) => {
                 let is_number = matches!(&*index.index, Expr::Lit(literal)
                     if matches!(literal.lit, Lit::Int(_)));

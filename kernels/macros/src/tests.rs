@@ -63,8 +63,9 @@ fn waits(statements: &str) -> Vec<(String, String)> {
     ))
 }
 
-/// Checks that exactly one thing is refused, that the message points at code that begins with `source`, and that it
-/// says `words`. (On stable compilers a message points at the first token of the refused code.)
+/// Checks that exactly one thing is refused, that the message points at code that begins with
+/// `source`, and that it says `words`. (On stable compilers a message points at the first token of
+/// the refused code.)
 #[track_caller]
 fn assert_refused(refusals: &[(String, String)], source: &str, words: &str) {
     let [(found, message)] = refusals else {
@@ -353,7 +354,8 @@ fn neighbours_go_side_by_side() {
         "for k in 0..n { a.own()[k] = x[k]; }",
         "for k in 0..n { sum += a.own()[0] + total(b); }",
         "for k in 0..n { sum += total(&x[k..]); }",
-        // Elements of raw arrays that are neither the same nor the next, and what more may be done to such an array.
+        // Elements of raw arrays that are neither the same nor the next, and what more may be done
+        // to such an array.
         "let r = a.into_raw(); for k in 0..n { sum += unsafe { r.read(k + 2 * j) }; }",
         "let r = a.into_raw(); for k in 0..n { unsafe { r.write(k - j, 0.0) }; }",
         "let r = a.into_raw(); for k in 0..n { unsafe { let s = r; sum += s.read(k) }; }",
@@ -484,7 +486,8 @@ fn another_path_is_taken() {
     }
 }
 
-/// The number of versions of this loop in the native form of a kernel; zero if the loop is not in pieces.
+/// The number of versions of this loop in the native form of a kernel; zero if the loop is not in
+/// pieces.
 fn versions(looped: &str) -> usize {
     let source = format!(
         "fn k(acc: &impl Accelerator<1>, n: usize, x: &[f32], z: GlobalRef<f32, 2>, mut y: OwnElements<f32>) {{ {looped} }}"

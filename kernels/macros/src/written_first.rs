@@ -1,7 +1,8 @@
-//! Block-shared arrays of which each element is written before any is read: a device need not set these to zero.
+//! Block-shared arrays of which each element is written before any is read: a device need not set
+//! these to zero.
 //!
-//! That is plain if the first statement of the body that names the array writes all of a thread's own elements, and does
-//! so whatever the launch is. There are three such statements:
+//! That is plain if the first statement of the body that names the array writes all of a thread's
+//! own elements, and does so whatever the launch is. There are three such statements:
 //!
 //! | statement | of an array |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | `a.own().fill(…);` | of any length |
 //! | `a.own()[0] = …;` | of one element for each thread: `#[shared(acc.extent(Block, Threads)[0])]`, in one dimension |
 //!
-//! Statements before it may leave the kernel. Then no thread reads the array: all come to the barrier after which it is
-//! read, or none.
+//! Statements before it may leave the kernel. Then no thread reads the array: all come to the
+//! barrier after which it is read, or none.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

@@ -1,8 +1,9 @@
-//! A driver that is no part of Quipu, as anybody may write one: programs register it at run time, as the example `12_driver` does.
+//! A driver that is no part of Quipu, as anybody may write one: programs register it at run time,
+//! as the example `12_driver` does.
 //!
-//! The device is an *abacus*: it has memory of its own, and a thread that moves its beads, one command after another. Nothing
-//! here is known to the rest of Quipu but what the trait says, whose contract is in the documentation of
-//! [`Driver`](quipu::driver::Driver).
+//! The device is an *abacus*: it has memory of its own, and a thread that moves its beads, one
+//! command after another. Nothing here is known to the rest of Quipu but what the trait says, whose
+//! contract is in the documentation of [`Driver`](quipu::driver::Driver).
 
 #![deny(missing_docs)]
 
@@ -121,7 +122,8 @@ impl Counts {
             .map_or(SpaceId::HOST, |device| device.space());
         let mut arguments = Vec::new();
         for argument in command.arguments() {
-            // SAFETY: the space is this driver's, whose command uses the memory; nothing of it is ever swapped out.
+            // SAFETY: the space is this driver's, whose command uses the memory; nothing of it is
+            // ever swapped out.
             let allocation = unsafe { argument.memory().allocation(space) }?;
             arguments.push(RawArgument {
                 pointer: pointer(allocation.address, argument.offset()),
@@ -158,7 +160,8 @@ impl Counts {
                 Ok(())
             }
             Operation::Nothing => Ok(()),
-            // A command that is reported as done must be done. A later Quipu may send operations that this driver lacks.
+            // A command that is reported as done must be done. A later Quipu may send operations
+            // that this driver lacks.
             _ => Err(ErrorKind::Unsupported {
                 driver: "abacus",
                 what: format!("run '{}'", command.label()),
@@ -169,7 +172,8 @@ impl Counts {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Abacus {
     fn name(&self) -> &'static str {
         "abacus"
@@ -234,8 +238,8 @@ unsafe impl Driver for Abacus {
         bytes: &mut [u8],
     ) -> quipu::Result<()> {
         let from = pointer(address, offset);
-        // SAFETY: an allocation of ours, within which the bytes lie and which no command writes meanwhile
-        // (`Driver::read_allocation`); they are not the host's.
+        // SAFETY: an allocation of ours, within which the bytes lie and which no command writes
+        // meanwhile (`Driver::read_allocation`); they are not the host's.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }

@@ -8,15 +8,17 @@
 //!                                                                         ours/   Quipu as a subject
 //! ```
 //!
-//! Benchmarks of devices (`benchmarks/devices/`) go another way: they launch the kernels of [`kernels`] through the front
-//! end's queues, and hand-written ones through the device's own interface ([`reference::raw`]).
+//! Benchmarks of devices (`benchmarks/devices/`) go another way: they launch the kernels of
+//! [`kernels`] through the front end's queues, and hand-written ones through the device's own
+//! interface ([`reference::raw`]).
 //!
-//! Benchmarks of nodes (`benchmarks/nodes/`) serve this machine's cores to themselves on loopback, with keys and TLS, beside
-//! what TCP and TLS alone take for as many bytes ([`reference::network`]).
+//! Benchmarks of nodes (`benchmarks/nodes/`) serve this machine's cores to themselves on loopback,
+//! with keys and TLS, beside what TCP and TLS alone take for as many bytes
+//! ([`reference::network`]).
 //!
 //! A figure is only reported beside a floor or a peer measured in the same run, and only when the
-//! result that was computed is right. Of the others only [`ours`] knows Quipu: whoever wants to be measured
-//! implements [`subject::Subject`].
+//! result that was computed is right. Of the others only [`ours`] knows Quipu: whoever wants to be
+//! measured implements [`subject::Subject`].
 //!
 //! ```
 //! use quipu_bench::{harness::{Options, Scale}, list, run, subject::Subject};

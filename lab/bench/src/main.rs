@@ -1,7 +1,8 @@
-//! `quipu-bench`: benchmarks, each beside a reference in the same run. `quipu bench` runs this program.
+//! `quipu-bench`: benchmarks, each beside a reference in the same run. `quipu bench` runs this
+//! program.
 //!
-//! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a run that
-//! failed and 2 for a command line that makes no sense.
+//! Results go to standard output, everything else to standard error. The exit status is 0 for
+//! success, 1 for a run that failed and 2 for a command line that makes no sense.
 
 use clap::Parser;
 use quipu_bench::harness::{self, Scale};
@@ -96,12 +97,13 @@ struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// The number of workers that the device has; powers of two up to the number of cores without it.
+    /// The number of workers that the device has; powers of two up to the number of cores without
+    /// it.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     workers: Vec<usize>,
 
-    /// The devices that benchmarks of devices measure, as `quipu devices` names them (`cuda:0`, or `cuda` for the first of
-    /// a driver's); every real one without it.
+    /// The devices that benchmarks of devices measure, as `quipu devices` names them (`cuda:0`, or
+    /// `cuda` for the first of a driver's); every real one without it.
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     device: Vec<String>,
 
@@ -109,11 +111,13 @@ struct Options {
     #[arg(long)]
     gates: bool,
 
-    /// The number of nodes that benchmarks of several have; three without it, or one for each device.
+    /// The number of nodes that benchmarks of several have; three without it, or one for each
+    /// device.
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
 
-    /// Keep the sessions of nodes in this process: they have processes of their own without it, where the system has such.
+    /// Keep the sessions of nodes in this process: they have processes of their own without it,
+    /// where the system has such.
     #[arg(long)]
     one_process: bool,
 
@@ -138,7 +142,8 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// The file for a trace of all that runs, which `quipu trace` shows; the figures are then those of a traced program.
+    /// The file for a trace of all that runs, which `quipu trace` shows; the figures are then those
+    /// of a traced program.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }

@@ -111,8 +111,8 @@ pub struct RangesOutcome {
 pub struct EnqueueParameters {
     /// The number of commands to enqueue.
     pub commands: usize,
-    /// The number of buffers that each command reads and writes; always the same, so the commands make a
-    /// chain.
+    /// The number of buffers that each command reads and writes; always the same, so the commands
+    /// make a chain.
     pub buffers: usize,
     /// True if workers run the commands meanwhile, or a user event holds them back.
     pub running: bool,
@@ -215,16 +215,17 @@ pub trait Subject {
         Err(self.unsupported("graphs"))
     }
 
-    /// `nested`: enqueues the tree's root, and gives the time until all of its tasks have run. Each task is a command that
-    /// calls `tree.run(task, …)`, and enqueues the children that it is handed.
+    /// `nested`: enqueues the tree's root, and gives the time until all of its tasks have run. Each
+    /// task is a command that calls `tree.run(task, …)`, and enqueues the children that it is
+    /// handed.
     fn nested(&self, workers: usize, tree: Arc<Tree>) -> Prepared<'_, Duration> {
         let _ = (workers, tree);
         Err(self.unsupported("nested"))
     }
 
     /// `recorded`: `kernels` kernels that each add one to the same integer, in one in-order queue,
-    /// recorded as this is prepared and launched in each run, or enqueued in each run. Nothing holds
-    /// them back.
+    /// recorded as this is prepared and launched in each run, or enqueued in each run. Nothing
+    /// holds them back.
     fn recorded_chain(
         &self,
         workers: usize,
@@ -247,9 +248,10 @@ pub trait Subject {
         Err(self.unsupported("recorded"))
     }
 
-    /// `ranges`: a command for each part, of an in-order queue, held by a user event until all are enqueued. Each reads all
-    /// of one object of as many integers and [changes](crate::reference::ranges::changed) the first of its part of
-    /// another; then the two change places. They are zero at first.
+    /// `ranges`: a command for each part, of an in-order queue, held by a user event until all are
+    /// enqueued. Each reads all of one object of as many integers and
+    /// [changes](crate::reference::ranges::changed) the first of its part of another; then the two
+    /// change places. They are zero at first.
     fn ranges(&self, workers: usize, parts: Vec<Range<usize>>) -> Prepared<'_, RangesOutcome> {
         let _ = (workers, parts);
         Err(self.unsupported("ranges"))

@@ -1,8 +1,8 @@
-//! Benchmarks of devices: a handful of commands each, every result verified, on the processor's cores and on whatever
-//! OpenCL and CUDA offer.
+//! Benchmarks of devices: a handful of commands each, every result verified, on the processor's
+//! cores and on whatever OpenCL and CUDA offer.
 //!
-//! Without an OpenCL device they fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so; those of CUDA run with
-//! `QUIPU_TEST_CUDA=1`.
+//! Without an OpenCL device they fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say
+//! so; those of CUDA run with `QUIPU_TEST_CUDA=1`.
 
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::ours::Quipu;
@@ -39,7 +39,8 @@ fn names() -> impl Iterator<Item = &'static str> {
     let of_devices = list()
         .iter()
         .filter(|benchmark| benchmark.measures() == Measures::Devices);
-    // One takes two devices of CUDA; the others compare the processor's cores with a platform's device.
+    // One takes two devices of CUDA; the others compare the processor's cores with a platform's
+    // device.
     of_devices
         .map(|benchmark| benchmark.name())
         .filter(|name| !["device-peers", "opencl-kernels", "opencl-calls"].contains(name))

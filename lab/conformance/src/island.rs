@@ -57,7 +57,8 @@ impl IslandDriver {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for IslandDriver {
     fn name(&self) -> &'static str {
         "island"
@@ -110,7 +111,8 @@ unsafe impl Driver for IslandDriver {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<()> {
-        // SAFETY: the bytes lie within an allocation that nothing writes meanwhile (`Driver::read_allocation`).
+        // SAFETY: the bytes lie within an allocation that nothing writes meanwhile
+        // (`Driver::read_allocation`).
         unsafe {
             let from = pointer(address).add(offset as usize);
             std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
@@ -205,7 +207,8 @@ fn bytes_in(argument: &quipu_scheduler::access::Argument, space: SpaceId) -> Res
     if space == SpaceId::HOST {
         return Ok(argument.on_host()?.pointer);
     }
-    // SAFETY: the space is this driver's, whose command uses the memory; it swaps nothing out that is in use.
+    // SAFETY: the space is this driver's, whose command uses the memory; it swaps nothing out that
+    // is in use.
     let allocation = unsafe { argument.memory().allocation(space) }?;
     // SAFETY: the range was checked against the object at enqueue.
     Ok(unsafe { pointer(allocation.address).add(argument.offset() as usize) })

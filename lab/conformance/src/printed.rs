@@ -1,5 +1,6 @@
-//! The suite's kernels as code, for drivers that compile it: made by hand, in the kernel language's representation. And the
-//! same natively, as something makes them that only knows what is passed: for devices on the other end of a wire.
+//! The suite's kernels as code, for drivers that compile it: made by hand, in the kernel language's
+//! representation. And the same natively, as something makes them that only knows what is passed:
+//! for devices on the other end of a wire.
 
 use crate::graph::mix_natively;
 use crate::support::{Kernel, boom, load, store, store_byte};
@@ -21,7 +22,8 @@ pub type Maker = Arc<dyn Fn(&Passed) -> Result<Box<dyn NativeKernel>> + Send + S
 /// The modules that the suite has been asked for, each once, with what makes the same natively.
 static ASKED_FOR: Mutex<Vec<(CodeKey, Module, Maker)>> = Mutex::new(Vec::new());
 
-/// The maker of a native kernel of the suite, if its module was asked for before and `is_it` finds it.
+/// The maker of a native kernel of the suite, if its module was asked for before and `is_it` finds
+/// it.
 pub fn native(is_it: impl Fn(&Module) -> bool) -> Option<Maker> {
     let asked_for = ASKED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = asked_for.iter().rev();
@@ -29,8 +31,8 @@ pub fn native(is_it: impl Fn(&Module) -> bool) -> Option<Maker> {
     found.map(|(.., maker)| maker.clone())
 }
 
-/// The modules that the suite may launch, with what makes the same natively, those that it launches most first: for a process
-/// that others launch them on, and that was never asked for any.
+/// The modules that the suite may launch, with what makes the same natively, those that it launches
+/// most first: for a process that others launch them on, and that was never asked for any.
 pub fn natives() -> impl Iterator<Item = (Module, Maker)> {
     /// The most arguments of a graph's kernel.
     const MOST: usize = 8;
@@ -177,8 +179,8 @@ where
     }
 }
 
-/// The arguments of one thread in each of so many blocks: these values, and so many arguments with elements of so many
-/// bytes.
+/// The arguments of one thread in each of so many blocks: these values, and so many arguments with
+/// elements of so many bytes.
 pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64) -> Passed {
     let values = values.iter().map(PassedParameter::value);
     let memory = PassedParameter::Memory {
@@ -196,7 +198,8 @@ pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64)
     }
 }
 
-/// Replaces x, the first eight bytes of the one argument, by 31 x + n: natively and as code. Fails if there are fewer.
+/// Replaces x, the first eight bytes of the one argument, by 31 x + n: natively and as code. Fails
+/// if there are fewer.
 #[must_use]
 pub fn folding(n: u64) -> impl NativeKernel {
     let native = move |arguments: &[RawArgument], _: Range<u32>| {
@@ -284,7 +287,8 @@ fn scramble(f: &mut FunctionBuilder, value: Value) -> Value {
     z
 }
 
-/// Mixes all that is read into all that is written, as the graphs' kernels do natively: the seed is a scrambled number.
+/// Mixes all that is read into all that is written, as the graphs' kernels do natively: the seed is
+/// a scrambled number.
 pub(crate) fn mix(modes: &[AccessMode]) -> Module {
     let modes_in_name = modes.iter().map(|mode| match mode {
         AccessMode::Read => 'r',

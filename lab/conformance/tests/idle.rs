@@ -1,5 +1,6 @@
-//! Devices that have nothing to do use no processor: their threads sleep until there is something, also while commands
-//! wait for what has not happened. The only test of this process, for it looks at all threads.
+//! Devices that have nothing to do use no processor: their threads sleep until there is something,
+//! also while commands wait for what has not happened. The only test of this process, for it looks
+//! at all threads.
 #![cfg(target_os = "linux")]
 
 use quipu_conformance::{Fixture, fixture};
@@ -13,7 +14,8 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::path::Path;
 
-/// Steps of work that take some tenths of a millisecond: longer than a worker looks for work before it sleeps.
+/// Steps of work that take some tenths of a millisecond: longer than a worker looks for work before
+/// it sleeps.
 const SHORT: u32 = 1 << 18;
 /// Some tenths of a second: tens of the system's ticks, in which it tells processor time.
 const LONG: u32 = 1 << 26;
@@ -51,7 +53,8 @@ struct Thread {
     is_asleep: bool,
     /// Ticks on a processor, in the program and in the system.
     ticks: (u64, u64),
-    /// The number of times that it has left a processor: asleep it does not, and who looks for work does each time.
+    /// The number of times that it has left a processor: asleep it does not, and who looks for work
+    /// does each time.
     switches: Vec<String>,
 }
 
@@ -72,8 +75,8 @@ fn thread(folder: &Path) -> Option<Thread> {
     })
 }
 
-/// All threads of this process but this one, by their number; and but the first, in which the harness says so when a test takes a
-/// minute.
+/// All threads of this process but this one, by their number; and but the first, in which the
+/// harness says so when a test takes a minute.
 fn others() -> BTreeMap<String, Thread> {
     let me = fs::read_link("/proc/thread-self").expect("Linux names the thread that asks");
     let first = std::process::id().to_string();
@@ -89,7 +92,8 @@ fn others() -> BTreeMap<String, Thread> {
         .collect()
 }
 
-/// Waits until all other threads sleep, and have while this one did something else; then none of them may do anything.
+/// Waits until all other threads sleep, and have while this one did something else; then none of
+/// them may do anything.
 fn nobody_does_anything(workers: usize, when: &str) {
     let mut before = others();
     let fell_asleep = (0..PATIENCE).any(|_| {

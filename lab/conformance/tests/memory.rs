@@ -1,5 +1,6 @@
-//! The memory of commands: a pending one takes at most 256 bytes in all, and many that are over none, however many
-//! there have been. The only test of this process, for it counts all that anybody allocates.
+//! The memory of commands: a pending one takes at most 256 bytes in all, and many that are over
+//! none, however many there have been. The only test of this process, for it counts all that
+//! anybody allocates.
 
 use quipu_conformance::{Fixture, fixture};
 use quipu_scheduler::operation::NativeKernel;
@@ -17,7 +18,8 @@ struct Counted;
 /// Bytes that were allocated and not freed.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// The size of an allocation by the usual allocators: they round it up, and keep its size beside it.
+/// The size of an allocation by the usual allocators: they round it up, and keep its size beside
+/// it.
 const fn taken(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16)
 }
@@ -50,7 +52,8 @@ fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// Commands that are pending at once: so many that what is allocated for many together makes no difference.
+/// Commands that are pending at once: so many that what is allocated for many together makes no
+/// difference.
 const COMMANDS: usize = 400_000;
 
 /// Bytes that one of them may take, whatever they are for.
@@ -59,8 +62,8 @@ const PENDING: usize = 256;
 /// Bytes that it takes at least: fewer were not looked at when they should have been.
 const LEAST: usize = 128;
 
-/// Bytes that are no growth, which would be some for each command: what a worker keeps, who has not had so much to do
-/// before.
+/// Bytes that are no growth, which would be some for each command: what a worker keeps, who has not
+/// had so much to do before.
 const GROWTH: usize = 64 << 10;
 
 static RAN: AtomicU64 = AtomicU64::new(0);
@@ -126,8 +129,8 @@ impl Chain {
         }
     }
 
-    /// Enqueues them behind an event that is completed then, and waits for them. How many bytes each of them has taken
-    /// while all waited.
+    /// Enqueues them behind an event that is completed then, and waits for them. How many bytes
+    /// each of them has taken while all waited.
     fn hold_back(&mut self, commands: usize) -> usize {
         let gate = UserEvent::new();
         self.last = Some([gate.event(), gate.event()]);
@@ -152,7 +155,8 @@ impl Chain {
 /// Nothing is kept of commands that are over, but for their slots, which are there for the next.
 fn nothing_grows(fixture: &dyn Fixture) {
     let mut chain = Chain::new(fixture);
-    // What is kept for the next time is there after the first, with some slots more, which threads may keep at hand.
+    // What is kept for the next time is there after the first, with some slots more, which threads
+    // may keep at hand.
     chain.hold_back(COMMANDS + COMMANDS / 100);
     let before = in_use();
     for round in 0..3 {

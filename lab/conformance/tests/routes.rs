@@ -1,5 +1,5 @@
-//! The ways that bytes take from one memory to another: straight where a driver has a route, else through the host, and
-//! never twice.
+//! The ways that bytes take from one memory to another: straight where a driver has a route, else
+//! through the host, and never twice.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_conformance::island::IslandDriver;
@@ -17,7 +17,8 @@ const HOST: SpaceId = SpaceId::HOST;
 /// Bytes of the buffers.
 const BYTES: u64 = 64;
 
-/// A migration: from where, to where, in whose memory the device works that has done it, and how many bytes.
+/// A migration: from where, to where, in whose memory the device works that has done it, and how
+/// many bytes.
 type Moved = (SpaceId, SpaceId, SpaceId, u64);
 
 /// Islands that have the routes that a test gives them, and keep what they are told to move.
@@ -27,7 +28,8 @@ struct Mapped {
     moved: Mutex<Vec<Moved>>,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Mapped {
     fn name(&self) -> &'static str {
         "mapped"

@@ -27,7 +27,8 @@ struct Plan {
     edges: usize,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Whole {
     fn name(&self) -> &'static str {
         "whole"

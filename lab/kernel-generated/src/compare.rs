@@ -39,11 +39,13 @@ struct Outcome {
     result: Result<(), Failure>,
 }
 
-/// Compares each case in all ways with what it gives with checks; the first difference of each case.
+/// Compares each case in all ways with what it gives with checks; the first difference of each
+/// case.
 ///
-/// Sources are printed with indices of 32 or of 64 bits, as the seed says; for elements that are contiguous, as threads have
-/// them natively, and, unless what is written depends on that, for strided ones: as C99, and, if that is asked for, as
-/// OpenCL C, which takes a device's compiler its time for each.
+/// Sources are printed with indices of 32 or of 64 bits, as the seed says; for elements that are
+/// contiguous, as threads have them natively, and, unless what is written depends on that, for
+/// strided ones: as C99, and, if that is asked for, as OpenCL C, which takes a device's compiler
+/// its time for each.
 #[must_use]
 pub fn compare(cases: &[Case], opencl: bool) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -206,7 +208,8 @@ fn kind(message: &str) -> Option<&'static str> {
     said.map(|(kind, _)| *kind)
 }
 
-/// The difference of two runs: whether they fail, the failing thread and its fault, or their output.
+/// The difference of two runs: whether they fail, the failing thread and its fault, or their
+/// output.
 fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<String> {
     let ways = format!("{} and {}", reference.way, other.way);
     match (&reference.result, &other.result) {

@@ -1,7 +1,8 @@
-//! Generated kernels, compiled by rustc; run natively in every way, and as printed C99; and compared.
+//! Generated kernels, compiled by rustc; run natively in every way, and as printed C99; and
+//! compared.
 //!
-//! Which kernels these are the build script says: some tens of them by default, which `cargo test` runs, or those of a
-//! file, which the generator's program `kernels` writes, by the thousand.
+//! Which kernels these are the build script says: some tens of them by default, which `cargo test`
+//! runs, or those of a file, which the generator's program `kernels` writes, by the thousand.
 
 mod case;
 mod compare;

@@ -1,5 +1,5 @@
-//! Compares the kernels that were compiled; with `--opencl` also as OpenCL C. Each difference is some lines on the standard output, the first of them a
-//! `@`, the kernel's name, and what differs.
+//! Compares the kernels that were compiled; with `--opencl` also as OpenCL C. Each difference is
+//! some lines on the standard output, the first of them a `@`, the kernel's name, and what differs.
 
 use std::process::ExitCode;
 

@@ -27,8 +27,8 @@ pub struct Failure {
 }
 
 impl Way {
-    /// What all others are compared with: serial, at the best feature level, with checks, so that failures are known
-    /// by thread.
+    /// What all others are compared with: serial, at the best feature level, with checks, so that
+    /// failures are known by thread.
     #[must_use]
     pub fn checked() -> Self {
         let mut options = RunOptions::new();
@@ -103,7 +103,8 @@ impl Way {
             let mut scratch = BlockScratch::with_options(self.options);
             let run = || {
                 if self.workers == 1 {
-                    // SAFETY: one worker, which runs each group once; the views are borrows that the launch keeps.
+                    // SAFETY: one worker, which runs each group once; the views are borrows that
+                    // the launch keeps.
                     return unsafe { launch.run_groups(0..count, &mut scratch) };
                 }
                 let mut group = worker;
@@ -149,7 +150,8 @@ struct Threads<'a> {
 }
 
 impl Threads<'_> {
-    /// The row-major number, in the threads of the grid, of a thread of a block, both by their numbers.
+    /// The row-major number, in the threads of the grid, of a thread of a block, both by their
+    /// numbers.
     fn number(self, mut block: u64, mut thread: u64) -> u64 {
         let (mut number, mut stride) = (0, 1);
         for (blocks, threads) in self.blocks.iter().zip(self.threads).rev() {

@@ -11,7 +11,8 @@ pub struct Batch {
     pub lines: Vec<usize>,
 }
 
-/// The kernels as a file, which `quipu-kernel-generated` includes: a constant `CASES` that lists them.
+/// The kernels as a file, which `quipu-kernel-generated` includes: a constant `CASES` that lists
+/// them.
 #[must_use]
 pub fn batch(kernels: &[Kernel]) -> Batch {
     let mut source = String::new();

@@ -1,7 +1,8 @@
 //! Smaller kernels that may still show what a kernel shows.
 //!
-//! Nothing is asked about the meaning: a statement is taken away, an expression gives way to one inside of it or to a
-//! constant. Some of what comes of it does not compile, as a name is gone that is needed; whoever tries finds that out.
+//! Nothing is asked about the meaning: a statement is taken away, an expression gives way to one
+//! inside of it or to a constant. Some of what comes of it does not compile, as a name is gone that
+//! is needed; whoever tries finds that out.
 
 use crate::Kernel;
 use crate::tree::{Block, Expression, Piece, Statement};

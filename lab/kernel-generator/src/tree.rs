@@ -1,7 +1,8 @@
-//! The tree of a kernel's body: text with parts in it that can be taken out or put in the place of each other.
+//! The tree of a kernel's body: text with parts in it that can be taken out or put in the place of
+//! each other.
 //!
-//! Making kernels smaller needs no knowledge of the language beyond three things: what is an expression, of what type;
-//! what is a statement; and what is a block of them. All else is text.
+//! Making kernels smaller needs no knowledge of the language beyond three things: what is an
+//! expression, of what type; what is a statement; and what is a block of them. All else is text.
 
 use std::fmt::Write as _;
 

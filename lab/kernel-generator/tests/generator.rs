@@ -292,7 +292,8 @@ fn a_line_of_a_batch_is_one_of_its_kernel() {
     assert_eq!(batch.kernel_at(0), None);
 }
 
-/// Or half of them would not be compared in both orders, or none with what one element leaves for the next.
+/// Or half of them would not be compared in both orders, or none with what one element leaves for
+/// the next.
 #[test]
 fn many_kernels_do_not_depend_on_whose_elements_are() {
     let ordered = (0..1000).filter(|seed| kernel(*seed).is_ordered).count();

@@ -101,10 +101,11 @@ impl C99Program {
         })
     }
 
-    /// Compiles several sources, whose entry functions have different names, in one go, which is faster than one by one;
-    /// in the order of the sources.
+    /// Compiles several sources, whose entry functions have different names, in one go, which is
+    /// faster than one by one; in the order of the sources.
     ///
-    /// If the compiler refuses one of them, each is tried alone, and so each error is that of its own source.
+    /// If the compiler refuses one of them, each is tried alone, and so each error is that of its
+    /// own source.
     #[must_use]
     pub fn compile_together(all: &[&Printed], options: &[&str]) -> Vec<Result<Self, TestingError>> {
         match build(all, options) {
@@ -169,8 +170,8 @@ impl C99Program {
         // SAFETY: the printer gives the entry function this type.
         let status = unsafe {
             let entry = self.library.get::<Entry>(self.printed.entry.as_bytes())?;
-            // Each argument points to as many bytes as the printer says that the parameter has, and pointers among
-            // them to as many elements as their lengths say.
+            // Each argument points to as many bytes as the printer says that the parameter has, and
+            // pointers among them to as many elements as their lengths say.
             entry(arguments.as_ptr())
         };
         for (argument, copy) in launch.arguments.iter_mut().zip(&copies) {

@@ -1,4 +1,5 @@
-//! CUDA C through NVRTC, which needs no GPU to compile for one, and through CUDA's driver where there is one.
+//! CUDA C through NVRTC, which needs no GPU to compile for one, and through CUDA's driver where
+//! there is one.
 
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -111,7 +112,8 @@ fn compiler() -> Option<&'static Compiler> {
             "libnvrtc.so.11.2",
         ];
         named.as_deref().into_iter().chain(usual).find_map(|name| {
-            // SAFETY: loading the compiler runs its initialisers, which ask nothing of us; these are its functions.
+            // SAFETY: loading the compiler runs its initialisers, which ask nothing of us; these
+            // are its functions.
             unsafe { Compiler::load(Library::new(name).ok()?).ok() }
         })
     };
@@ -135,7 +137,8 @@ fn gpu() -> Result<Option<&'static Gpu>, TestingError> {
 
 impl Gpu {
     fn open() -> Result<Self, TestingError> {
-        // SAFETY: loading the driver runs its initialisers, which ask nothing of us; these are its functions.
+        // SAFETY: loading the driver runs its initialisers, which ask nothing of us; these are its
+        // functions.
         let cuda = unsafe { Cuda::load(Library::new("libcuda.so.1")?) }?;
         let (mut device, mut major, mut minor, mut context) = (0, 0, 0, null_mut());
         // SAFETY: each pointer is to one of what it says.
@@ -208,8 +211,8 @@ impl Held {
 }
 
 impl CudaProgram {
-    /// Compiles for the first GPU, or where [there is none](Self::can_run) for one of compute capability 8.0; `None` where
-    /// there is no NVRTC to do it, which is said loudly.
+    /// Compiles for the first GPU, or where [there is none](Self::can_run) for one of compute
+    /// capability 8.0; `None` where there is no NVRTC to do it, which is said loudly.
     ///
     /// # Errors
     /// The compiler's messages, with the source.
@@ -228,8 +231,8 @@ impl CudaProgram {
         }
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = null_mut();
-        // SAFETY: strings end with zero, the numbers of headers and options are right, and the log and the code have the
-        // lengths that were asked for.
+        // SAFETY: strings end with zero, the numbers of headers and options are right, and the log
+        // and the code have the lengths that were asked for.
         let (result, log, code) = unsafe {
             (compiler.create)(&mut program, source.as_ptr(), null(), 0, null(), null());
             // Options are fewer than 2^31.
@@ -331,7 +334,8 @@ impl CudaProgram {
             return Ok(None);
         }
         let [i, j, k] = Division::axes(&launch.division.threads).map(|threads| threads as u32);
-        // SAFETY: as many values as the function has parameters, of their sizes; its memory is held.
+        // SAFETY: as many values as the function has parameters, of their sizes; its memory is
+        // held.
         unsafe {
             let (stream, extra) = (null_mut(), null_mut());
             let arguments = pointers.as_mut_ptr();

@@ -1,4 +1,5 @@
-//! Compiles and runs printed kernels, for tests: C99 through `cc`, OpenCL C through any OpenCL platform, CUDA C through CUDA.
+//! Compiles and runs printed kernels, for tests: C99 through `cc`, OpenCL C through any OpenCL
+//! platform, CUDA C through CUDA.
 //!
 //! ```no_run
 //! use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options};

@@ -73,7 +73,8 @@ functions! {
     finish = "clFinish": fn(Object) -> i32;
 }
 
-/// The first device of the first platform, or of the first whose name has what `QUIPU_TEST_OPENCL_PLATFORM` says in it.
+/// The first device of the first platform, or of the first whose name has what
+/// `QUIPU_TEST_OPENCL_PLATFORM` says in it.
 struct Machine {
     functions: Functions,
     device: Object,
@@ -86,8 +87,8 @@ struct Machine {
     _library: Library,
 }
 
-// SAFETY: OpenCL's objects may be used by any thread; its functions, but for setting a kernel's arguments, by several
-// at a time, and each kernel here is used by one.
+// SAFETY: OpenCL's objects may be used by any thread; its functions, but for setting a kernel's
+// arguments, by several at a time, and each kernel here is used by one.
 unsafe impl Send for Machine {}
 // SAFETY: as above.
 unsafe impl Sync for Machine {}
@@ -205,8 +206,8 @@ pub fn opencl_features() -> OpenClFeatures {
     machine().map_or(OpenClFeatures::USUAL, |machine| machine.features)
 }
 
-/// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says that tests may
-/// leave out what needs one, which is then said loudly.
+/// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says
+/// that tests may leave out what needs one, which is then said loudly.
 ///
 /// # Panics
 /// If there is none and they may not.
@@ -333,8 +334,8 @@ impl OpenClProgram {
 
     /// Runs the kernel; the first fault, if there was one.
     ///
-    /// The grid is launched in two pieces along each axis, and each buffer starts some elements after the beginning of
-    /// its memory object.
+    /// The grid is launched in two pieces along each axis, and each buffer starts some elements
+    /// after the beginning of its memory object.
     ///
     /// # Errors
     /// If the launch does not fit the kernel, or OpenCL fails.
@@ -401,7 +402,8 @@ impl OpenClProgram {
                     (size_of::<Object>(), (&raw const pointer).cast())
                 }
             };
-            // SAFETY: as many bytes as are said, or none for local memory. Parameters are fewer than 2^32.
+            // SAFETY: as many bytes as are said, or none for local memory. Parameters are fewer
+            // than 2^32.
             let code = unsafe { (functions.set_argument)(kernel, number as u32, size, value) };
             check("clSetKernelArg", code)?;
         }
@@ -428,8 +430,8 @@ impl OpenClProgram {
                     if global.contains(&0) {
                         continue;
                     }
-                    // SAFETY: three sizes each; the kernel's arguments are set, and its buffers live until it has
-                    // finished, which is waited for below.
+                    // SAFETY: three sizes each; the kernel's arguments are set, and its buffers
+                    // live until it has finished, which is waited for below.
                     let code = unsafe {
                         (functions.enqueue_kernel)(
                             machine.queue,
@@ -453,7 +455,8 @@ impl OpenClProgram {
             if bytes.is_empty() {
                 return Ok(());
             }
-            // SAFETY: the buffer has so many bytes after those skipped, and the call waits for them.
+            // SAFETY: the buffer has so many bytes after those skipped, and the call waits for
+            // them.
             let code = unsafe {
                 (functions.enqueue_read)(
                     machine.queue,

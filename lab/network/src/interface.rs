@@ -51,7 +51,8 @@ pub(crate) fn set_up(name: &str, up: bool) -> io::Result<()> {
     ask(&socket, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// Gives an interface an address, of which the first 24 bits are its network's, in place of the one that it has.
+/// Gives an interface an address, of which the first 24 bits are its network's, in place of the one
+/// that it has.
 pub(crate) fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
     let socket = socket()?;
     for (what, value) in [

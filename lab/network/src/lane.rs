@@ -11,8 +11,8 @@ pub struct Shape {
     pub jitter: Duration,
     /// The share of all packets that are lost, from 0 to 1.
     pub loss: f64,
-    /// In how many of all packets a byte of TCP's data is changed, behind the first 64 of the packet, so that TCP does not
-    /// notice, from 0 to 1.
+    /// In how many of all packets a byte of TCP's data is changed, behind the first 64 of the
+    /// packet, so that TCP does not notice, from 0 to 1.
     pub damage: f64,
     /// At how many of all packets the connection that they are of is reset, from 0 to 1.
     pub resets: f64,
@@ -25,7 +25,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// As long as a packet may wait for those before it where there is a rate; what would wait for longer is lost.
+    /// As long as a packet may wait for those before it where there is a rate; what would wait for
+    /// longer is lost.
     const QUEUE: Duration = Duration::from_millis(200);
 
     /// A link of this delay.
@@ -37,7 +38,8 @@ impl Shape {
         }
     }
 
-    /// A network of a home: 2 ms there and as long back, up to 1 ms more, 600 Mbit/s, one of a thousand packets lost.
+    /// A network of a home: 2 ms there and as long back, up to 1 ms more, 600 Mbit/s, one of a
+    /// thousand packets lost.
     #[must_use]
     pub fn wifi_6() -> Self {
         Self {
@@ -49,7 +51,8 @@ impl Shape {
         }
     }
 
-    /// A mobile network: 10 ms there and as long back, up to 4 ms more, 150 Mbit/s, five of ten thousand packets lost.
+    /// A mobile network: 10 ms there and as long back, up to 4 ms more, 150 Mbit/s, five of ten
+    /// thousand packets lost.
     #[must_use]
     pub fn mobile_5g() -> Self {
         Self {
@@ -81,7 +84,8 @@ impl Random {
     }
 
     pub(crate) fn happens(&mut self, how_often: f64) -> bool {
-        // Without a number where there is no question: so that seeds mean the same whatever else a shape has.
+        // Without a number where there is no question: so that seeds mean the same whatever else a
+        // shape has.
         how_often > 0.0 && self.fraction() < how_often
     }
 }

@@ -1,4 +1,5 @@
-//! Networks to test on, within one Linux machine: real sockets, real TCP, and faults that come when a test says so.
+//! Networks to test on, within one Linux machine: real sockets, real TCP, and faults that come when
+//! a test says so.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -11,9 +12,10 @@
 //!
 //! Time in it is real, since TCP's is: tests assert what comes about, and never when.
 //!
-//! Nothing of it outlives the process, however that ends. A namespace has no name: it is there as long as somebody in it
-//! or a file of it is, and its interfaces with it. A program that was started by [`Machine::command`] ends with the thread
-//! that started it. So there is nothing that a next run would have to clean up, and runs beside each other share no names.
+//! Nothing of it outlives the process, however that ends. A namespace has no name: it is there as
+//! long as somebody in it or a file of it is, and its interfaces with it. A program that was
+//! started by [`Machine::command`] ends with the thread that started it. So there is nothing that a
+//! next run would have to clean up, and runs beside each other share no names.
 //!
 //! It takes root, `/dev/net/tun`, and `ip` and `tc`: see [`lab_or_skip`].
 
@@ -39,8 +41,8 @@ use std::process::Command;
 /// The variable that says, as `1`, that tests may leave out what needs a lab.
 pub const WITHOUT: &str = "QUIPU_TEST_WITHOUT_NETWORK";
 
-/// True if this machine gives a lab; false if it does not and `QUIPU_TEST_WITHOUT_NETWORK=1` says that tests may leave out
-/// what needs one, which is then said loudly.
+/// True if this machine gives a lab; false if it does not and `QUIPU_TEST_WITHOUT_NETWORK=1` says
+/// that tests may leave out what needs one, which is then said loudly.
 ///
 /// # Panics
 /// If it does not, and they may not.

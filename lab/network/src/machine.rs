@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-/// A network of its own, with nothing in it but `lo`: what runs in it reaches what it is attached to, and nothing else.
+/// A network of its own, with nothing in it but `lo`: what runs in it reaches what it is attached
+/// to, and nothing else.
 #[derive(Clone, Debug)]
 pub struct Machine(Arc<File>);
 
@@ -41,8 +42,8 @@ impl Machine {
         file.map(|file| Self(Arc::new(file))).map_err(named)
     }
 
-    /// Does something there, on a thread of its own: sockets, threads and programs that it makes are this machine's, also
-    /// later.
+    /// Does something there, on a thread of its own: sockets, threads and programs that it makes
+    /// are this machine's, also later.
     ///
     /// # Panics
     /// As it does; and if the system does not let a thread in.
@@ -66,7 +67,8 @@ impl Machine {
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             set(&namespace)
         };
-        // SAFETY: between fork and exec there are two system calls and an error made of a number, and no allocation.
+        // SAFETY: between fork and exec there are two system calls and an error made of a number,
+        // and no allocation.
         unsafe { command.pre_exec(before) };
         command
     }

@@ -11,7 +11,8 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
-/// Bytes of a packet's data that stay as they are: there is what comes before TLS, and routes a connection.
+/// Bytes of a packet's data that stay as they are: there is what comes before TLS, and routes a
+/// connection.
 const WHOLE: usize = 64;
 /// Bytes of IPv4's and TCP's headers without options.
 const HEADER: usize = 20;
@@ -79,7 +80,8 @@ impl Segment {
         (self.from.min(self.to), self.from.max(self.to))
     }
 
-    /// Changes a byte of the data behind the first [`WHOLE`], if there are any, and what says whether they are right.
+    /// Changes a byte of the data behind the first [`WHOLE`], if there are any, and what says
+    /// whether they are right.
     pub(crate) fn damage(&self, packet: &mut [u8], random: u64) {
         let first = self.data.start + WHOLE;
         let Some(length @ 1..) = self.data.end.checked_sub(first) else {
@@ -92,7 +94,8 @@ impl Segment {
     }
 }
 
-/// The packet that tells one side, which expects this next, that the other knows nothing of their connection.
+/// The packet that tells one side, which expects this next, that the other knows nothing of their
+/// connection.
 pub(crate) fn reset(from: End, to: End, sequence: u32) -> [u8; 2 * HEADER] {
     let mut packet = [0; 2 * HEADER];
     packet[0] = 0x45;

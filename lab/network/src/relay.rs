@@ -1,8 +1,9 @@
 //! A relay: this program passes packets on between machines, and can do to them what networks do.
 //!
-//! Each machine's interface is one whose packets are read from a file and written to it (`tun`). One thread reads them,
-//! decides by each link's shape when a packet arrives, if it does, and writes it then. A packet passes two links: that of
-//! the machine it comes from, and that of the one it goes to. What goes to several machines goes to all others.
+//! Each machine's interface is one whose packets are read from a file and written to it (`tun`).
+//! One thread reads them, decides by each link's shape when a packet arrives, if it does, and
+//! writes it then. A packet passes two links: that of the machine it comes from, and that of the
+//! one it goes to. What goes to several machines goes to all others.
 //!
 //! Loss is loss of packets: TCP, in the machines' namespaces, sends them again.
 
@@ -78,7 +79,8 @@ struct Port {
 struct Connection {
     /// The numbers that the ends, in order, expect next of each other.
     expect: [Option<u32>; 2],
-    /// What they would, had they said so since the last that arrived: who has moved does not get to.
+    /// What they would, had they said so since the last that arrived: who has moved does not get
+    /// to.
     arrived: [Option<u32>; 2],
     /// Nothing of it is passed on any more.
     is_reset: bool,
@@ -131,7 +133,8 @@ impl Relay {
         })
     }
 
-    /// Gives a machine a link, and with it an address. Machines whose addresses agree in the first 24 bits reach each other.
+    /// Gives a machine a link, and with it an address. Machines whose addresses agree in the first
+    /// 24 bits reach each other.
     ///
     /// # Errors
     /// If the system gives no such interface.
@@ -174,7 +177,8 @@ impl Relay {
         locked(&self.shared).resets
     }
 
-    /// The number of times that a packet has gone on: for who does something at some moment of what others say.
+    /// The number of times that a packet has gone on: for who does something at some moment of what
+    /// others say.
     #[must_use]
     pub fn packets(&self) -> u64 {
         locked(&self.shared).sent
@@ -200,7 +204,8 @@ impl Link {
         self.with(|port| port.shape = shape);
     }
 
-    /// Nothing gets through any more, in either direction, nor does what is on its way. Nobody is told.
+    /// Nothing gets through any more, in either direction, nor does what is on its way. Nobody is
+    /// told.
     pub fn cut(&self) {
         self.with(|port| port.is_cut = true);
     }
@@ -210,8 +215,8 @@ impl Link {
         self.with(|port| port.is_cut = false);
     }
 
-    /// All TCP connections over this link are over, and both ends are told, as by a router that was started anew: at once,
-    /// and again when they send. Others can be made.
+    /// All TCP connections over this link are over, and both ends are told, as by a router that was
+    /// started anew: at once, and again when they send. Others can be made.
     pub fn reset(&self) {
         let mut state = locked(&self.shared);
         if let Some(address) = state.ports.get(self.port).map(|port| port.address) {
@@ -221,7 +226,8 @@ impl Link {
         self.shared.look();
     }
 
-    /// As [`Link::reset`] and [`Link::cut`], at once: who is told that a connection is over makes no other.
+    /// As [`Link::reset`] and [`Link::cut`], at once: who is told that a connection is over makes
+    /// no other.
     pub fn sever(&self) {
         let mut state = locked(&self.shared);
         if let Some(port) = state.ports.get_mut(self.port) {
@@ -233,8 +239,8 @@ impl Link {
         self.shared.look();
     }
 
-    /// Nothing of what is sent from now on gets through between two machines, or it does again: both reach all others. Nobody
-    /// is told.
+    /// Nothing of what is sent from now on gets through between two machines, or it does again:
+    /// both reach all others. Nobody is told.
     pub fn part_from(&self, other: &Link, is_apart: bool) {
         let ports = (self.port.min(other.port), self.port.max(other.port));
         let mut state = locked(&self.shared);
@@ -259,7 +265,8 @@ impl Link {
         self.shared.look();
     }
 
-    /// The machine has another address from now on. Nobody tells those that know the old one, on either side.
+    /// The machine has another address from now on. Nobody tells those that know the old one, on
+    /// either side.
     ///
     /// # Errors
     /// If the system takes no such address.
@@ -478,7 +485,8 @@ fn wait_for(woken: &UnixStream, files: &[Arc<File>], wait: Option<Duration>) {
         tv_nsec: wait.subsec_nanos().into(),
     });
     let wait = wait.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: all of it is there until the call returns. Whatever it says, whoever asks looks at everything.
+    // SAFETY: all of it is there until the call returns. Whatever it says, whoever asks looks at
+    // everything.
     unsafe {
         libc::ppoll(
             polled.as_mut_ptr(),

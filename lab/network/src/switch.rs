@@ -41,8 +41,8 @@ impl Switch {
         Ok(Self(machine))
     }
 
-    /// Plugs a machine in, and gives it an address. Machines whose addresses agree in the first 24 bits reach each other, with
-    /// so many bits in a second in each direction at most.
+    /// Plugs a machine in, and gives it an address. Machines whose addresses agree in the first 24
+    /// bits reach each other, with so many bits in a second in each direction at most.
     ///
     /// # Errors
     /// If the system gives no such interface.

@@ -1,14 +1,15 @@
 //! A printer of kernels from outside of Quipu: it writes Python.
 //!
-//! A kernel becomes a function of its parameters. Buffers are lists. The function does the work of a whole grid by one thread,
-//! which has all elements. That is enough to read what a kernel does, or to try it on a few numbers.
+//! A kernel becomes a function of its parameters. Buffers are lists. The function does the work of
+//! a whole grid by one thread, which has all elements. That is enough to read what a kernel does,
+//! or to try it on a few numbers.
 //!
 //! The printer shows what a language has to say for itself:
 //!
 //! 1. [`Python`] is the [`Printer`]: the language's name, and the way from a module to its text.
 //! 2. [`Target`] has the answers to the questions that a kernel may ask of a device.
-//! 3. Integers of Python have no width, and its floats have 64 bits. So a result is brought back to its type (`wrapped`,
-//!    `single`).
+//! 3. Integers of Python have no width, and its floats have 64 bits. So a result is brought back to
+//!    its type (`wrapped`, `single`).
 //! 4. All else is refused by [`PrintError::Unsupported`], with the place in the kernel.
 //!
 //! ```

@@ -1,12 +1,13 @@
-//! Discovery on the local network: a node announces its address, and clients listen. It uses multicast DNS (RFC 6762) with a
-//! service of DNS-SD (RFC 6763), so the network's other tools show the node, too.
+//! Discovery on the local network: a node announces its address, and clients listen. It uses
+//! multicast DNS (RFC 6762) with a service of DNS-SD (RFC 6763), so the network's other tools show
+//! the node, too.
 //!
-//! An announcement is only a suggestion, because every machine on the network can announce anything. A client dials only
-//! nodes that it was paired with, and the node proves its key there. So a false announcement costs at most a connection
-//! that fails.
+//! An announcement is only a suggestion, because every machine on the network can announce
+//! anything. A client dials only nodes that it was paired with, and the node proves its key there.
+//! So a false announcement costs at most a connection that fails.
 //!
-//! A service is of type `_quipu._tcp.local.`, and has its node's address and port. Its TXT record has `key`, the fingerprint
-//! of the node's key, and `name`, the node's name.
+//! A service is of type `_quipu._tcp.local.`, and has its node's address and port. Its TXT record
+//! has `key`, the fingerprint of the node's key, and `name`, the node's name.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -74,8 +75,8 @@ fn shortened(text: &str, most: usize) -> &str {
 }
 
 impl Announcement {
-    /// Announces a node that listens there: at all of the machine's addresses, also those that it has later, if it does at
-    /// all of them.
+    /// Announces a node that listens there: at all of the machine's addresses, also those that it
+    /// has later, if it does at all of them.
     ///
     /// # Errors
     /// If it listens where no other machine gets, or the network cannot be spoken to.
@@ -163,8 +164,8 @@ fn is_reachable(address: &IpAddr) -> bool {
     !(is_local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
-/// Looks for nodes for so long, or until one that is heard is `enough`: all that were heard, in the order of their keys. None
-/// if the environment says `QUIPU_DISCOVERY=off`.
+/// Looks for nodes for so long, or until one that is heard is `enough`: all that were heard, in the
+/// order of their keys. None if the environment says `QUIPU_DISCOVERY=off`.
 ///
 /// # Errors
 /// If the network cannot be spoken to, or the variable makes no sense.

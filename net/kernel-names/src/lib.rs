@@ -1,7 +1,8 @@
 //! Names of native kernels, by which clients and nodes of Quipu refer to them.
 //!
-//! The name of a native kernel is a hash of its CUDA C source and of the layout of its parameters. Two programs built from
-//! the same kernel compute the same name. CUDA C is the dialect that has all operations.
+//! The name of a native kernel is a hash of its CUDA C source and of the layout of its parameters.
+//! Two programs built from the same kernel compute the same name. CUDA C is the dialect that has
+//! all operations.
 
 use quipu_kernel_ir::{
     Allowances, Dialect, IndexWidth, Module, Options, ParameterKind, PrintError,

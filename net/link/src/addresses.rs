@@ -12,9 +12,9 @@ pub(crate) const MOST: usize = 16;
 /// Interfaces' addresses that are told, at most.
 const MOST_TOLD: usize = 8;
 
-/// The addresses to tell others of a node that listens there. If it listens at every address of the machine, they are
-/// all present ones and its name, with commas between them; else the same address. Text that is no address with a
-/// port is left as it is.
+/// The addresses to tell others of a node that listens there. If it listens at every address of the
+/// machine, they are all present ones and its name, with commas between them; else the same
+/// address. Text that is no address with a port is left as it is.
 #[must_use]
 pub fn reachable(listening: &str) -> String {
     match listening.parse::<SocketAddr>() {
@@ -32,7 +32,8 @@ fn listed(any: SocketAddr, own: impl Iterator<Item = IpAddr>, name: &str) -> Str
     let port = any.port();
     let others_reach = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
-        // One of the link alone would need the name of an interface, which is another on each machine.
+        // One of the link alone would need the name of an interface, which is another on each
+        // machine.
         IpAddr::V6(ip) => any.is_ipv6() && !ip.is_loopback() && !ip.is_unicast_link_local(),
     };
     let mut ips: Vec<IpAddr> = own.filter(others_reach).collect();

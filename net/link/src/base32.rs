@@ -1,4 +1,5 @@
-//! Base 32 (RFC 4648) in lower case, without padding: for text that people may have to read to each other.
+//! Base 32 (RFC 4648) in lower case, without padding: for text that people may have to read to each
+//! other.
 
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -19,7 +20,8 @@ pub(crate) fn encode(bytes: &[u8; 32]) -> String {
     text
 }
 
-/// The 32 bytes of a text, in whichever case. There is one text for each: bits that mean nothing are zero.
+/// The 32 bytes of a text, in whichever case. There is one text for each: bits that mean nothing
+/// are zero.
 pub(crate) fn decode(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let mut next = bytes.iter_mut();

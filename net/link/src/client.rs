@@ -66,8 +66,8 @@ pub struct Look {
 pub struct PingTimes {
     /// The time there and back, without the node's time to answer.
     pub round_trip: Duration,
-    /// By how many nanoseconds the node's clock is ahead of ours, which count from different moments; wrong by half the
-    /// round trip at most.
+    /// By how many nanoseconds the node's clock is ahead of ours, which count from different
+    /// moments; wrong by half the round trip at most.
     pub ahead_ns: i128,
 }
 
@@ -80,8 +80,8 @@ impl Dial<'_> {
         self.connect(PROTOCOL, None)
     }
 
-    /// A connection in one of the protocols, handshake done: to the node, or to a session's own process there, which has
-    /// this key.
+    /// A connection in one of the protocols, handshake done: to the node, or to a session's own
+    /// process there, which has this key.
     pub(crate) fn connect(
         &self,
         protocol: &[u8],
@@ -99,8 +99,8 @@ impl Dial<'_> {
         )
     }
 
-    /// A connection to the node, handshake done. As soon as one of its addresses has answered, `reached` is told which;
-    /// the last that it is told is the node's.
+    /// A connection to the node, handshake done. As soon as one of its addresses has answered,
+    /// `reached` is told which; the last that it is told is the node's.
     pub(crate) fn connect_telling(
         &self,
         protocol: &[u8],
@@ -117,10 +117,12 @@ impl Dial<'_> {
         )
     }
 
-    /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
+    /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which
+    /// belongs to no session.
     ///
     /// # Errors
-    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
+    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in
+    /// time.
     pub fn ask(&self) -> Result<NodeLink> {
         let greeted = self.greet_here(Role::Status, &Place::default())?;
         Ok(NodeLink {
@@ -135,8 +137,8 @@ impl Dial<'_> {
     }
 }
 
-/// A connection in one of the protocols, handshake done: to the node or session of a key, or to any side that answers
-/// where none is expected. Each address that answers is told to `reached`.
+/// A connection in one of the protocols, handshake done: to the node or session of a key, or to any
+/// side that answers where none is expected. Each address that answers is told to `reached`.
 fn connect(
     address: &str,
     key: &Key,
@@ -161,7 +163,8 @@ fn connect(
     Ok(connection)
 }
 
-/// TLS's handshake on a connection, in one of the protocols, with the side whose key the verifier expects.
+/// TLS's handshake on a connection, in one of the protocols, with the side whose key the verifier
+/// expects.
 pub(crate) fn shake_hands(
     stream: TcpStream,
     (tls, only): (ClientConnection, Arc<OnlyNode>),
@@ -187,9 +190,9 @@ pub(crate) fn shake_hands(
     })
 }
 
-/// A connection to the first that answers at one of several addresses, with separators between them: the node of a
-/// key, or any. All addresses are tried at once: one that leads nowhere may say so late or never. Nothing is said to
-/// the other side before.
+/// A connection to the first that answers at one of several addresses, with separators between
+/// them: the node of a key, or any. All addresses are tried at once: one that leads nowhere may say
+/// so late or never. Nothing is said to the other side before.
 fn connect_to_first(
     addresses: &str,
     key: &Key,
@@ -229,9 +232,9 @@ fn connect_to_first(
     })
 }
 
-/// The key of the first that answers at one of several addresses, with commas between them, and its address. It is
-/// for a node that lets every client in ([`Gate::insecure`](crate::gate::Gate::insecure)), whose right key is not
-/// known.
+/// The key of the first that answers at one of several addresses, with commas between them, and its
+/// address. It is for a node that lets every client in
+/// ([`Gate::insecure`](crate::gate::Gate::insecure)), whose right key is not known.
 ///
 /// # Errors
 /// If no side that speaks Quipu's protocol answers in time.
@@ -278,11 +281,12 @@ pub struct Joined {
 }
 
 impl Invitation {
-    /// Takes the invitation up: has our key enrolled, at the first of its addresses that has the node's key.
+    /// Takes the invitation up: has our key enrolled, at the first of its addresses that has the
+    /// node's key.
     ///
     /// # Errors
-    /// If the node cannot be reached, has another key than the invitation says, does not answer in time, or refuses,
-    /// which it does when the invitation is used or older than ten minutes.
+    /// If the node cannot be reached, has another key than the invitation says, does not answer in
+    /// time, or refuses, which it does when the invitation is used or older than ten minutes.
     pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<Joined> {
         let node = Some(self.node);
         let mut connection =

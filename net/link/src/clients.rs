@@ -1,4 +1,5 @@
-//! The clients that a node has enrolled: a file of lines, each a fingerprint, a name, a time and, unless they are all, its rights.
+//! The clients that a node has enrolled: a file of lines, each a fingerprint, a name, a time and,
+//! unless they are all, its rights.
 //!
 //! The file is read anew for each connection, so that `quipu revoke` takes effect for the next one.
 
@@ -69,7 +70,8 @@ impl Clients {
         Ok(clients.find(|client| client.fingerprint == fingerprint))
     }
 
-    /// Enrols a key, with these rights and no others that it had. A name that another has gets a number.
+    /// Enrols a key, with these rights and no others that it had. A name that another has gets a
+    /// number.
     pub(crate) fn enrol(
         &self,
         fingerprint: Fingerprint,
@@ -111,7 +113,8 @@ impl Clients {
         Ok(client)
     }
 
-    /// Gives the client of this name or fingerprint these rights, and no others, for sessions that begin from now on.
+    /// Gives the client of this name or fingerprint these rights, and no others, for sessions that
+    /// begin from now on.
     ///
     /// # Errors
     /// As [`Clients::revoke`].

@@ -1,16 +1,18 @@
-//! The choice of compression for large transfers: a codec where the network is slower than it, as measured.
+//! The choice of compression for large transfers: a codec where the network is slower than it, as
+//! measured.
 //!
 //! Each side decides on its own messages, and takes the other's compressed ones:
 //!
-//! 1. The network's rate is measured from the end of one wait for it to the end of the next: in between it was never
-//!    without any. No single write tells, for a socket takes much at once and then nothing for long.
-//! 2. From time to time some of the bytes to send are compressed for a trial, by each codec that both sides have and
-//!    that is not in use. The trial gives its speed and its ratio.
-//! 3. While one message is on its way the next is compressed, so a byte takes as long as the slower of codec and
-//!    network. Messages go by the way that takes least time: as they are, by LZ4, which is fast, or by Zstandard,
-//!    which makes them shorter. A codec in use goes on being measured, so it is given up with the next message if the
-//!    bytes are others or the network is faster. After a trial that changes nothing, the next one is twice as far
-//!    away.
+//! 1. The network's rate is measured from the end of one wait for it to the end of the next: in
+//!    between it was never without any. No single write tells, for a socket takes much at once and
+//!    then nothing for long.
+//! 2. From time to time some of the bytes to send are compressed for a trial, by each codec that
+//!    both sides have and that is not in use. The trial gives its speed and its ratio.
+//! 3. While one message is on its way the next is compressed, so a byte takes as long as the slower
+//!    of codec and network. Messages go by the way that takes least time: as they are, by LZ4,
+//!    which is fast, or by Zstandard, which makes them shorter. A codec in use goes on being
+//!    measured, so it is given up with the next message if the bytes are others or the network is
+//!    faster. After a trial that changes nothing, the next one is twice as far away.
 //!
 //! A message that would not be shorter is sent as it is in any case.
 
@@ -36,7 +38,8 @@ pub enum Compression {
     Adaptive,
     /// Everything that is shorter for it, by LZ4.
     Lz4,
-    /// Everything that is shorter for it, by Zstandard; by LZ4 for another side that is too old for that.
+    /// Everything that is shorter for it, by Zstandard; by LZ4 for another side that is too old for
+    /// that.
     Zstd,
     /// Nothing.
     Off,
@@ -91,7 +94,8 @@ impl Traffic {
     }
 }
 
-/// Bytes of a trial while messages go as they are: the network may be so fast that a whole one would cost much.
+/// Bytes of a trial while messages go as they are: the network may be so fast that a whole one
+/// would cost much.
 const TRIAL: usize = 1 << 14;
 /// A message of fewer bytes is not worth it.
 const LEAST: usize = 1 << 12;
@@ -101,7 +105,8 @@ const FIRST: u32 = 4;
 const LONGEST: u32 = 512;
 /// The share of the time that another way may take at most to be worth a change.
 const WORTH: f64 = 0.9;
-/// Bytes that the network takes without ever being waited for before it counts as faster than anything: more than a socket keeps.
+/// Bytes that the network takes without ever being waited for before it counts as faster than
+/// anything: more than a socket keeps.
 const UNHEARD: usize = 32 << 20;
 /// The share of the time between two waits that may be without bytes to send for it to count.
 const IDLE: f64 = 0.125;
@@ -148,7 +153,8 @@ struct Network {
 }
 
 impl Network {
-    /// So many bytes, which were there from one time on, were written by another, and had to wait or not.
+    /// So many bytes, which were there from one time on, were written by another, and had to wait
+    /// or not.
     fn wrote(&mut self, bytes: usize, from: Duration, to: Duration, has_waited: bool) {
         self.idle += from.saturating_sub(self.last);
         self.last = to;
@@ -265,7 +271,8 @@ impl Plan {
         has_changed
     }
 
-    /// The codec that takes least time. Another one than that in use, or than none, has to be worth the change.
+    /// The codec that takes least time. Another one than that in use, or than none, has to be worth
+    /// the change.
     fn best(&self) -> Option<Codec> {
         let is_worth = |codec: Codec, than| self.cost(Some(codec)) < WORTH * self.cost(than);
         let all = Codec::ALL.into_iter();
@@ -327,8 +334,8 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// A compressor for a stream. Messages that are not to be compressed, or whose codec the other side does not
-    /// take, are sent as they are.
+    /// A compressor for a stream. Messages that are not to be compressed, or whose codec the other
+    /// side does not take, are sent as they are.
     #[must_use]
     pub fn new(
         out: Outgoing,

@@ -1,8 +1,8 @@
 //! Frames over TLS over TCP.
 //!
-//! A connection is for one thread, and blocks, until it is [split](Connection::split). Until a deadline that is set
-//! has passed, however slowly the other side goes on: each wait for the socket is for no longer than the time that is
-//! left.
+//! A connection is for one thread, and blocks, until it is [split](Connection::split). Until a
+//! deadline that is set has passed, however slowly the other side goes on: each wait for the socket
+//! is for no longer than the time that is left.
 
 use crate::error::{LinkError, Result, on_one_line};
 use crate::key::Fingerprint;
@@ -41,8 +41,9 @@ impl Socket {
     }
 }
 
-/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each. It is also
-/// interrupted when the process is stopped and goes on, which no process can have the system hide (signal(7)).
+/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by
+/// each. It is also interrupted when the process is stopped and goes on, which no process can have
+/// the system hide (signal(7)).
 fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
@@ -176,7 +177,8 @@ impl Connection {
         self.peer
     }
 
-    /// The id of the session that both sides mean if it begins on this connection: only they know it.
+    /// The id of the session that both sides mean if it begins on this connection: only they know
+    /// it.
     pub(crate) fn own_session(&self) -> Option<SessionId> {
         let id = self
             .tls
@@ -206,7 +208,8 @@ impl Connection {
         self.socket.deadline = deadline;
     }
 
-    /// Sends larger frames than before the welcome, as far as the other side takes them, and takes larger ones.
+    /// Sends larger frames than before the welcome, as far as the other side takes them, and takes
+    /// larger ones.
     pub fn allow_frames(&mut self, sent: u32, received: u32) {
         self.most = sent;
         self.reader.allow(received);
@@ -217,9 +220,10 @@ impl Connection {
         self.codecs = codecs;
     }
 
-    /// Has the stream that this is [split](Self::split) into ping where it has nothing else to send, and take the connection to be
-    /// lost if nothing comes for so long, by this timer; zero for never. The other side pings as well, or it answers pings, as every
-    /// stream does. A connection that takes the place of the stream's goes on so.
+    /// Has the stream that this is [split](Self::split) into ping where it has nothing else to
+    /// send, and take the connection to be lost if nothing comes for so long, by this timer; zero
+    /// for never. The other side pings as well, or it answers pings, as every stream does. A
+    /// connection that takes the place of the stream's goes on so.
     pub fn expect_pulse(&mut self, idle: Duration, timer: std::sync::Arc<dyn Timer>) {
         self.pulse = Pulse::within(idle, timer);
     }
@@ -288,7 +292,8 @@ impl Connection {
     /// The next frame.
     ///
     /// # Errors
-    /// If the received bytes make no sense; if the connection is lost or closed, or the deadline has passed.
+    /// If the received bytes make no sense; if the connection is lost or closed, or the deadline
+    /// has passed.
     pub fn receive(&mut self) -> Result<Frame<'_>> {
         loop {
             let missing = self.reader.missing();
@@ -330,11 +335,12 @@ impl Connection {
         }
     }
 
-    /// Hands the next message to `take`, which gives a value for it, or the name of the message that it expected
-    /// instead. Goodbyes are errors.
+    /// Hands the next message to `take`, which gives a value for it, or the name of the message
+    /// that it expected instead. Goodbyes are errors.
     ///
     /// # Errors
-    /// As [`Connection::receive`]; if the message breaks a rule, is a goodbye, or is not the expected one.
+    /// As [`Connection::receive`]; if the message breaks a rule, is a goodbye, or is not the
+    /// expected one.
     pub fn receive_as<T>(
         &mut self,
         take: impl FnOnce(&Message<'_>) -> std::result::Result<T, &'static str>,
@@ -356,8 +362,8 @@ impl Connection {
         })
     }
 
-    /// TLS alone, to write to and read from: for measurements beside it. Nothing of the protocol goes through this.
-    /// Bytes that were received and not taken are lost.
+    /// TLS alone, to write to and read from: for measurements beside it. Nothing of the protocol
+    /// goes through this. Bytes that were received and not taken are lost.
     #[must_use]
     pub fn into_stream(self) -> impl Read + Write + Send {
         match self.tls {
@@ -416,9 +422,9 @@ impl Connection {
         let _ = self.socket.stream.shutdown(Shutdown::Write);
     }
 
-    /// Ends TLS, on which nothing was said, on both sides, and gives the socket back for something else to begin on.
-    /// One side ends first and says no more until the other has ended as well, so that no later byte is taken for one
-    /// of this.
+    /// Ends TLS, on which nothing was said, on both sides, and gives the socket back for something
+    /// else to begin on. One side ends first and says no more until the other has ended as well, so
+    /// that no later byte is taken for one of this.
     ///
     /// # Errors
     /// If the other side says something, or does not end it in time.
@@ -450,8 +456,9 @@ impl Connection {
         matches!(self.tls.reader().read(&mut [0]), Ok(0))
     }
 
-    /// As [`Connection::end`], but waits for the other side to close as well: its unread bytes would else make the
-    /// system throw away our last bytes. Only for a while, and for so many bytes.
+    /// As [`Connection::end`], but waits for the other side to close as well: its unread bytes
+    /// would else make the system throw away our last bytes. Only for a while, and for so many
+    /// bytes.
     pub(crate) fn end_and_drain(mut self, most: Duration) {
         self.tls.send_close_notify();
         let _ = self.flush();

@@ -1,13 +1,17 @@
 //! Connections of a session that is being asked for, so that none of them waits for another.
 //!
-//! 1. As soon as the node's address has answered, two threads connect there as well: one for the session's command stream, one for its
-//!    bulk stream. Meanwhile TLS's handshake goes on, on the connection that asks for the session.
-//! 2. Behind the handshake both sides know the session's id, which they export from it. So each thread names the session, and sends
-//!    TLS's first message, together with the hello that asks for it. The node has these connections wait until the session is there.
-//! 3. The node's answer says where the session is, and which key it has. The threads go on with TLS, take no other key, and say hello.
+//! 1. As soon as the node's address has answered, two threads connect there as well: one for the
+//!    session's command stream, one for its bulk stream. Meanwhile TLS's handshake goes on, on the
+//!    connection that asks for the session.
+//! 2. Behind the handshake both sides know the session's id, which they export from it. So each
+//!    thread names the session, and sends TLS's first message, together with the hello that asks
+//!    for it. The node has these connections wait until the session is there.
+//! 3. The node's answer says where the session is, and which key it has. The threads go on with
+//!    TLS, take no other key, and say hello.
 //!
-//! So a session with both its streams is there after four round trips: one for TCP, and one for each of these steps. A node that does not
-//! know this gives the session another id. Then, and if an early connection comes to nothing before its hello, another is made.
+//! So a session with both its streams is there after four round trips: one for TCP, and one for
+//! each of these steps. A node that does not know this gives the session another id. Then, and if
+//! an early connection comes to nothing before its hello, another is made.
 
 use crate::client::{Dial, shake_hands};
 use crate::error::Result;
@@ -23,7 +27,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// A connection for one of a session's streams. Dropped before it is [finished](Self::finish), it ends by itself.
+/// A connection for one of a session's streams. Dropped before it is [finished](Self::finish), it
+/// ends by itself.
 pub(crate) struct Early {
     named: Sender<SessionId>,
     known: Sender<Place>,
@@ -76,7 +81,8 @@ impl Early {
         let _ = self.known.send(place);
     }
 
-    /// The connection on which the session has said welcome; none if it came to nothing before its hello.
+    /// The connection on which the session has said welcome; none if it came to nothing before its
+    /// hello.
     pub(crate) fn finish(self) -> Option<Result<Greeted>> {
         self.greeted.recv().ok().flatten()
     }

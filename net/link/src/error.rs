@@ -171,7 +171,8 @@ pub enum LinkError {
     Random(&'static str),
 }
 
-/// The other side's text, as a part of a line of a log: it may come from anyone, and makes no lines of its own.
+/// The other side's text, as a part of a line of a log: it may come from anyone, and makes no lines
+/// of its own.
 pub(crate) fn on_one_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ")
 }

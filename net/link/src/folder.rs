@@ -1,8 +1,9 @@
 //! Quipu's folder of keys and lists, for its owner alone.
 //!
-//! The folder has mode 0700 and its files 0600. A folder or file that others than its owner can use is refused. A file is
-//! replaced as a whole: written beside, flushed to the disk, renamed. A process holds the folder's lock while it changes a
-//! file, so `quipu invite` may run beside `quipu serve`.
+//! The folder has mode 0700 and its files 0600. A folder or file that others than its owner can use
+//! is refused. A file is replaced as a whole: written beside, flushed to the disk, renamed. A
+//! process holds the folder's lock while it changes a file, so `quipu invite` may run beside
+//! `quipu serve`.
 
 use crate::error::{LinkError, Result};
 use std::fs::{self, File, OpenOptions};
@@ -117,7 +118,8 @@ impl Folder {
             .and_then(|()| file.sync_all())
             .map_err(LinkError::file("write", &beside))?;
         fs::rename(&beside, &path).map_err(LinkError::file("replace", &path))?;
-        // Without this, a crash of the system may bring the file before back, and with it a client that was revoked.
+        // Without this, a crash of the system may bring the file before back, and with it a client
+        // that was revoked.
         #[cfg(unix)]
         match File::open(&self.0).and_then(|folder| folder.sync_all()) {
             // Some file systems have nothing like it.

@@ -1,15 +1,18 @@
 //! A node's gate: it decides which clients may come in, and with which rights.
 //!
 //! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
-//! 2. In the enrolment protocol, one message is read: a client with a good invitation is enrolled, and goes.
-//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know. Before it there may be a
-//!    handshake in the protocol of proofs, after which nothing is said: it shows a process that dials for a session
-//!    that this node has its key.
-//! 4. In Quipu's protocol, a client that is not enrolled is told so, unless the gate is [insecure](Gate::insecure).
-//!    No byte that came is looked at.
-//! 5. The hello is read, a version and an order of bytes agreed on. A client that comes so far is a [`Caller`].
+//! 2. In the enrolment protocol, one message is read: a client with a good invitation is enrolled,
+//!    and goes.
+//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know. Before it
+//!    there may be a handshake in the protocol of proofs, after which nothing is said: it shows a
+//!    process that dials for a session that this node has its key.
+//! 4. In Quipu's protocol, a client that is not enrolled is told so, unless the gate is
+//!    [insecure](Gate::insecure). No byte that came is looked at.
+//! 5. The hello is read, a version and an order of bytes agreed on. A client that comes so far is a
+//!    [`Caller`].
 //!
-//! A gate does not listen: the code that does hands it connections, each on a thread of its own or one after the other.
+//! A gate does not listen: the code that does hands it connections, each on a thread of its own or
+//! one after the other.
 
 use crate::client::own_order;
 use crate::clients::{Client, Clients};
@@ -103,8 +106,8 @@ pub struct Caller {
 pub const NODE_KEY: &str = "node.key";
 
 impl Gate {
-    /// The gate of a node whose key and lists are in a folder. The key is made if there is none. A caller has so much
-    /// time until it has said hello.
+    /// The gate of a node whose key and lists are in a folder. The key is made if there is none. A
+    /// caller has so much time until it has said hello.
     ///
     /// # Errors
     /// If the key cannot be used or made.
@@ -142,8 +145,9 @@ impl Gate {
         })
     }
 
-    /// Lets every client in, enrolled or not, with all rights if not: for a closed network on which nodes are tested.
-    /// Connections are encrypted as ever, and an enrolled client has the rights that it was given.
+    /// Lets every client in, enrolled or not, with all rights if not: for a closed network on which
+    /// nodes are tested. Connections are encrypted as ever, and an enrolled client has the rights
+    /// that it was given.
     #[must_use]
     pub fn insecure(self) -> Self {
         let known = match self.known {
@@ -224,7 +228,8 @@ impl Gate {
         let mut connection = self.shake_hands(stream, &address, deadline)?;
         let is_dialled = connection.protocol() == PROOF_PROTOCOL;
         if is_dialled {
-            // A process that dials for another has seen this node's key, and hands the connection over.
+            // A process that dials for another has seen this node's key, and hands the connection
+            // over.
             let stream = connection.leave(false)?;
             connection = self.shake_hands(stream, &address, deadline)?;
         }
@@ -232,7 +237,8 @@ impl Gate {
             protocol if protocol == PEER_PROTOCOL => {
                 Ok(Arrival::Peer(Box::new(PeerCaller::new(connection))))
             }
-            // A node dials for its sessions so that they reach other nodes as peers, and as nothing else.
+            // A node dials for its sessions so that they reach other nodes as peers, and as nothing
+            // else.
             _ if is_dialled => Err(LinkError::Tls {
                 address,
                 source: rustls::Error::NoApplicationProtocol,
@@ -404,8 +410,8 @@ impl Caller {
         self.role
     }
 
-    /// The session that it belongs to, how often that was attached to as far as the client knows, and the last message
-    /// that the client has received.
+    /// The session that it belongs to, how often that was attached to as far as the client knows,
+    /// and the last message that the client has received.
     #[must_use]
     pub fn session(&self) -> (SessionId, u32, u64) {
         (self.session, self.epoch, self.received)
@@ -417,7 +423,8 @@ impl Caller {
         self.features & FEATURES
     }
 
-    /// The id of the session that begins with it, if both sides have one: then connections of the session may have come with its hello.
+    /// The id of the session that begins with it, if both sides have one: then connections of the
+    /// session may have come with its hello.
     #[must_use]
     pub fn own_session(&self) -> Option<SessionId> {
         let is_taken = self.features() & EARLY != 0 && self.role == Role::Session;
@@ -469,9 +476,9 @@ impl Caller {
         Ok(())
     }
 
-    /// Accepts the connection: sends the welcome and one message for each device. This method fills in the number of
-    /// devices, the version and the byte order. It drops features that the client has not offered. The connection has no
-    /// deadline afterwards.
+    /// Accepts the connection: sends the welcome and one message for each device. This method fills
+    /// in the number of devices, the version and the byte order. It drops features that the client
+    /// has not offered. The connection has no deadline afterwards.
     ///
     /// # Errors
     /// If the connection is lost, or the welcome breaks a rule.

@@ -1,7 +1,8 @@
 //! Invitations: one word that enrols one client, for ten minutes.
 //!
-//! The node keeps, for each, the SHA-256 of its token and until when it is good. A token has 256 random bits, so there is
-//! nothing to be gained from hashing it slowly, and looking its hash up tells nothing about it.
+//! The node keeps, for each, the SHA-256 of its token and until when it is good. A token has 256
+//! random bits, so there is nothing to be gained from hashing it slowly, and looking its hash up
+//! tells nothing about it.
 
 use crate::addresses::{MOST as MOST_ADDRESSES, SEPARATOR};
 use crate::base32;
@@ -28,7 +29,8 @@ pub struct Invitation {
     pub node: Fingerprint,
     /// The secret.
     pub token: [u8; 32],
-    /// The node's address, as `host:port`; several with commas between them, if the node may be at any of these.
+    /// The node's address, as `host:port`; several with commas between them, if the node may be at
+    /// any of these.
     pub address: String,
 }
 
@@ -143,7 +145,8 @@ impl Invitations {
         Self(folder.clone())
     }
 
-    /// A new invitation to the node of this key, at an address, or several with commas between them, for a client with all rights.
+    /// A new invitation to the node of this key, at an address, or several with commas between
+    /// them, for a client with all rights.
     ///
     /// # Errors
     /// If the address is none, too many invitations are good, or the file cannot be used.
@@ -197,12 +200,14 @@ impl Invitations {
         })
     }
 
-    /// Takes an invitation up: the client of this key is enrolled, and the invitation is used. `None` if the token is
-    /// none, was used, or is too old. The client that has used it may do so again while it is good, unless it was revoked since: the
-    /// answer may have been lost, or the client could not write down what it was told.
+    /// Takes an invitation up: the client of this key is enrolled, and the invitation is used.
+    /// `None` if the token is none, was used, or is too old. The client that has used it may do so
+    /// again while it is good, unless it was revoked since: the answer may have been lost, or the
+    /// client could not write down what it was told.
     ///
     /// # Errors
-    /// If a file cannot be used. The invitation is used up before the client is enrolled: it never enrols two clients.
+    /// If a file cannot be used. The invitation is used up before the client is enrolled: it never
+    /// enrols two clients.
     pub fn take_up(
         &self,
         token: &[u8; 32],
@@ -254,7 +259,8 @@ impl Invitations {
                 "is not a list of invitations; remove it",
             )
         })?;
-        // An invitation that is good for longer than ten minutes was made by a clock that has been set back since.
+        // An invitation that is good for longer than ten minutes was made by a clock that has been
+        // set back since.
         let latest = now.saturating_add(GOOD_FOR);
         kept.retain(|kept| now < kept.until && kept.until <= latest);
         Ok(kept)

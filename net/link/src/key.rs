@@ -11,7 +11,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The identity of a key: the SHA-256 of the public key. Written as 52 lower-case characters of base 32.
+/// The identity of a key: the SHA-256 of the public key. Written as 52 lower-case characters of
+/// base 32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
@@ -33,7 +34,8 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// The fingerprint of a `SubjectPublicKeyInfo`, if it is that of an Ed25519 key: no other is ever ours.
+    /// The fingerprint of a `SubjectPublicKeyInfo`, if it is that of an Ed25519 key: no other is
+    /// ever ours.
     pub(crate) fn of_public_key(info: &[u8]) -> Option<Self> {
         if info.len() != ED25519.len() + 32 || !info.starts_with(&ED25519) {
             return None;
@@ -130,7 +132,8 @@ impl Key {
         })
     }
 
-    /// A key of its own for something that does not last: it is in this process's memory, and nowhere else.
+    /// A key of its own for something that does not last: it is in this process's memory, and
+    /// nowhere else.
     ///
     /// # Errors
     /// If the system gives no random numbers.

@@ -30,27 +30,30 @@
 //!
 //! # Trust
 //!
-//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities. TLS authenticates
-//!    both sides by raw public keys (RFC 7250): there is no certificate parser to be attacked.
-//! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
-//!    proved itself.
-//! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
-//! 4. An invitation is good for one client, for ten minutes, and for enrolment only; the node keeps a hash of it. A thief of
-//!    the node's files gets no invitation out of them.
+//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities.
+//!    TLS authenticates both sides by raw public keys (RFC 7250): there is no certificate parser to
+//!    be attacked.
+//! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends
+//!    nothing before the key has proved itself.
+//! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has
+//!    none.
+//! 4. An invitation is good for one client, for ten minutes, and for enrolment only; the node keeps
+//!    a hash of it. A thief of the node's files gets no invitation out of them.
 //!
 //! # Which cryptography
 //!
-//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or
-//! the network is faster than a core of `ring`'s; but it takes several times as long to build, and every build of
-//! Quipu builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or
-//! an assembler. The choice is made in one place, in `tls`; `quipu bench noop` and `bulk` measure its cost.
+//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine
+//! talks to itself or the network is faster than a core of `ring`'s; but it takes several times as
+//! long to build, and every build of Quipu builds this. `ring` needs a C compiler, which Rust needs
+//! as its linker anyway, and never asks for CMake or an assembler. The choice is made in one place,
+//! in `tls`; `quipu bench noop` and `bulk` measure its cost.
 //!
 //! # Blocking
 //!
-//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them. A wake-up through a
-//! runtime costs as much as one by the socket, and the runtime's part on top. A
-//! [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has
-//! a deadline, however slowly bytes drip in.
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them. A
+//! wake-up through a runtime costs as much as one by the socket, and the runtime's part on top. A
+//! [`Connection`](connection::Connection) blocks, and everything that waits for the other side
+//! before it is known has a deadline, however slowly bytes drip in.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -91,13 +94,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Logs something. A subscriber is a user's code: if it panics, the connection goes on.
 fn quietly(log: impl FnOnce()) {
     let logged = catch_unwind(AssertUnwindSafe(log));
-    // To drop a panic's payload may panic, too. The payload of that panic is leaked: somewhere this has to end.
+    // To drop a panic's payload may panic, too. The payload of that panic is leaked: somewhere this
+    // has to end.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(logged))) {
         std::mem::forget(again);
     }
 }
 
-/// Locks a mutex, also after a thread has panicked with it: all data that is kept so is whole at every moment.
+/// Locks a mutex, also after a thread has panicked with it: all data that is kept so is whole at
+/// every moment.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

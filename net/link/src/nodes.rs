@@ -1,4 +1,5 @@
-//! The nodes that a client has paired with: a file of lines, each a fingerprint, an address and a name.
+//! The nodes that a client has paired with: a file of lines, each a fingerprint, an address and a
+//! name.
 
 use crate::clients::plain;
 use crate::error::{LinkError, Result};
@@ -45,9 +46,9 @@ impl Nodes {
         parsed.collect()
     }
 
-    /// Remembers a node, in place of the entries of its key, and of the key of another that was at that address: a
-    /// node that was set up anew has another key. A name that another node has gets a number, and so does one that
-    /// [means something else](check_name).
+    /// Remembers a node, in place of the entries of its key, and of the key of another that was at
+    /// that address: a node that was set up anew has another key. A name that another node has gets
+    /// a number, and so does one that [means something else](check_name).
     ///
     /// # Errors
     /// If the address is none; or as [`Nodes::list`].
@@ -128,7 +129,8 @@ impl Nodes {
     }
 }
 
-/// Checks that a node may have this name where nodes are listed by name: with commas between them, or `all` for all.
+/// Checks that a node may have this name where nodes are listed by name: with commas between them,
+/// or `all` for all.
 ///
 /// # Errors
 /// If it may not.

@@ -1,12 +1,15 @@
 //! Connections from node to node: where one may dial, and the first words, which are a ticket.
 //!
-//! 1. The dialling side connects to an address in a [network](Networks) that its operator allows, and no other.
+//! 1. The dialling side connects to an address in a [network](Networks) that its operator allows,
+//!    and no other.
 //! 2. If the session that dials has a process of its own, its node's process does a first handshake
-//!    ([`Networks::prove`]). So the session gets a connection only to a side that has the key that it named.
-//! 3. TLS's handshake: the dialling side goes on with one key only. The dialled side has a key proved to it, and
-//!    checks that it expects that one. If not, it closes, and no byte that came is looked at.
-//! 4. The dialling side shows its ticket. If the ticket is good, the other side says so; else it closes the
-//!    connection, whatever is wrong with the ticket.
+//!    ([`Networks::prove`]). So the session gets a connection only to a side that has the key that
+//!    it named.
+//! 3. TLS's handshake: the dialling side goes on with one key only. The dialled side has a key
+//!    proved to it, and checks that it expects that one. If not, it closes, and no byte that came
+//!    is looked at.
+//! 4. The dialling side shows its ticket. If the ticket is good, the other side says so; else it
+//!    closes the connection, whatever is wrong with the ticket.
 
 use crate::connection::{Connection, ended};
 use crate::error::{LinkError, Result};
@@ -53,7 +56,8 @@ fn bits(ip: IpAddr) -> u128 {
 const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
 impl Default for Networks {
-    /// Private networks (RFC 1918, RFC 4193); and this machine itself, if the node listens for this machine alone.
+    /// Private networks (RFC 1918, RFC 4193); and this machine itself, if the node listens for this
+    /// machine alone.
     fn default() -> Self {
         let allowed = PRIVATE.iter().filter_map(|text| parse(text));
         Self {
@@ -81,7 +85,8 @@ fn parse(text: &str) -> Option<(u128, u32)> {
 impl FromStr for Networks {
     type Err = LinkError;
 
-    /// Networks with commas between them (`10.1.0.0/16, fd00::/8`); or `private`, which is the default; or `none`.
+    /// Networks with commas between them (`10.1.0.0/16, fd00::/8`); or `private`, which is the
+    /// default; or `none`.
     fn from_str(text: &str) -> Result<Self> {
         let mut networks = Self::none();
         let names = text.split(',').map(str::trim);
@@ -168,8 +173,9 @@ impl Networks {
         Ok(stream)
     }
 
-    /// Connects as [`reach`](Self::reach) does, and has the answering side prove that it has the right key. Another
-    /// process speaks next on the connection, and only a connection that has proved it is handed to that process.
+    /// Connects as [`reach`](Self::reach) does, and has the answering side prove that it has the
+    /// right key. Another process speaks next on the connection, and only a connection that has
+    /// proved it is handed to that process.
     ///
     /// # Errors
     /// If there is no connection, or no proof, in time.
@@ -195,7 +201,8 @@ fn no_protocol(address: &str) -> LinkError {
     }
 }
 
-/// Says the first words to a node that was dialled: shows it a ticket, once it has proved that it has just this key.
+/// Says the first words to a node that was dialled: shows it a ticket, once it has proved that it
+/// has just this key.
 ///
 /// # Errors
 /// If it has another, or does not take the ticket, or does not answer in time.
@@ -233,7 +240,8 @@ pub fn show(
     Ok(connection)
 }
 
-/// A side that says that it is a node, and has proved that it has a key. None of its bytes were looked at.
+/// A side that says that it is a node, and has proved that it has a key. None of its bytes were
+/// looked at.
 #[derive(Debug)]
 pub struct PeerCaller {
     connection: Connection,

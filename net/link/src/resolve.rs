@@ -1,11 +1,11 @@
 //! The addresses of a host's name, within a time, and a connection to one of them.
 //!
-//! The system's call waits for as long as its servers do not answer, and has no limit of time. So a thread makes it, and
-//! nobody waits for that thread longer than it may. One thread looks a name up at a time. Its answer is kept for a while,
-//! for all that wait for it and for those that ask next.
+//! The system's call waits for as long as its servers do not answer, and has no limit of time. So a
+//! thread makes it, and nobody waits for that thread longer than it may. One thread looks a name up
+//! at a time. Its answer is kept for a while, for all that wait for it and for those that ask next.
 //!
-//! Where a host was reached last is remembered, so that a connection that is lost is made again without its name. That
-//! address is tried first, and the name's addresses after it.
+//! Where a host was reached last is remembered, so that a connection that is lost is made again
+//! without its name. That address is tried first, and the name's addresses after it.
 
 use crate::invitation::check_address;
 use crate::locked;
@@ -125,8 +125,9 @@ impl Names {
         self.found.notify_all();
     }
 
-    /// A connection to the first of a host's addresses whose side shakes hands in time: the one where the host was reached
-    /// last, or another, for the host may have moved, and somebody else may be there by now.
+    /// A connection to the first of a host's addresses whose side shakes hands in time: the one
+    /// where the host was reached last, or another, for the host may have moved, and somebody else
+    /// may be there by now.
     ///
     /// # Errors
     /// If there is none. An answer of a side tells more than silence.
@@ -199,7 +200,8 @@ fn drop_oldest(names: &mut HashMap<String, Name>) {
     }
 }
 
-/// How much an error tells of the host: that somebody else is there, that its side took the connection, or nothing.
+/// How much an error tells of the host: that somebody else is there, that its side took the
+/// connection, or nothing.
 fn tells(error: &LinkError) -> u8 {
     match error {
         LinkError::Unreachable { .. } | LinkError::TimedOut { .. } => 0,
@@ -316,7 +318,8 @@ mod tests {
         assert!(has("used:1") && has("host511:1") && !has("host0:1"));
     }
 
-    /// Listeners on loopback, and the addresses that a name has, the last of which nobody listens at.
+    /// Listeners on loopback, and the addresses that a name has, the last of which nobody listens
+    /// at.
     static HOSTS: LazyLock<(Vec<TcpListener>, Vec<SocketAddr>)> = LazyLock::new(|| {
         let listeners: Vec<_> = (0..3)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())

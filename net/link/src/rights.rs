@@ -42,8 +42,8 @@ impl Rights {
         *self == Self::default()
     }
 
-    /// True if a client with these has all rights that others allow, but for the number of sessions, which counts as
-    /// one begins.
+    /// True if a client with these has all rights that others allow, but for the number of
+    /// sessions, which counts as one begins.
     #[must_use]
     pub fn cover(&self, others: &Self) -> bool {
         fn is_within<T: PartialOrd>(most: Option<&T>, had: Option<&T>) -> bool {

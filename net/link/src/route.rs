@@ -4,9 +4,9 @@ use crate::key::sha256;
 use quipu_protocol::message::SessionId;
 use quipu_protocol::{EARLY_MAGIC, ROUTE_MAGIC};
 
-/// The way to a session: the beginning of a hash of its id. A node that dials another says this before either side
-/// has proved a key, and the client has told it the id. No one can choose enough of a hash to give it a meaning for
-/// another listener there.
+/// The way to a session: the beginning of a hash of its id. A node that dials another says this
+/// before either side has proved a key, and the client has told it the id. No one can choose enough
+/// of a hash to give it a meaning for another listener there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route([u8; 16]);
 
@@ -45,8 +45,8 @@ impl Route {
         Self::behind(ROUTE_MAGIC, bytes)
     }
 
-    /// Reads a route to a session that may not be there yet, and whether it is to the bulk stream; none if the bytes are
-    /// something else.
+    /// Reads a route to a session that may not be there yet, and whether it is to the bulk stream;
+    /// none if the bytes are something else.
     #[must_use]
     pub fn decode_early(bytes: [u8; Self::LENGTH]) -> Option<(Self, bool)> {
         let [command, bulk] = EARLY_MAGIC.map(|magic| Self::behind(magic, bytes));

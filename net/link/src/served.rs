@@ -1,6 +1,7 @@
 //! The process that serves a node from a folder: one at a time, with the node's address.
 //!
-//! A file is locked as long as that process lives, so one that was killed keeps no process from serving again.
+//! A file is locked as long as that process lives, so one that was killed keeps no process from
+//! serving again.
 
 use crate::error::{LinkError, Result};
 use crate::folder::{Folder, private_options};
@@ -55,8 +56,8 @@ impl Folder {
         Ok(known.next().filter(|address| !address.is_empty()))
     }
 
-    /// The file, locked; none if a process has it. With the folder locked, so that a process that only looks keeps no
-    /// other from serving.
+    /// The file, locked; none if a process has it. With the folder locked, so that a process that
+    /// only looks keeps no other from serving.
     fn try_lock_served(&self) -> Result<Option<File>> {
         let path = self.file(LOCKED);
         let file = private_options()

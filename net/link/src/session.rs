@@ -18,8 +18,8 @@ use quipu_protocol::{
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; the largest number means
-/// no limit.
+/// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; the
+/// largest number means no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDevice {
     /// Its kind.
@@ -101,7 +101,8 @@ pub struct NodeLoad {
     pub busy: Duration,
     /// Bytes that buffers take there.
     pub buffer_bytes: u64,
-    /// Bytes of its memory that are free, no matter which programs have the others; zero if that is not known.
+    /// Bytes of its memory that are free, no matter which programs have the others; zero if that is
+    /// not known.
     pub free_bytes: u64,
     /// The same for each queue of our own sessions.
     pub queues: Vec<QueueLoad>,
@@ -282,7 +283,8 @@ impl From<&Welcome<'_>> for Terms {
     }
 }
 
-/// A connection on which a node has said welcome. Without a deadline from here on, unless it was made to ask.
+/// A connection on which a node has said welcome. Without a deadline from here on, unless it was
+/// made to ask.
 #[derive(Debug)]
 pub struct Greeted {
     /// The connection.
@@ -308,8 +310,8 @@ pub const STARTING_PING: Duration = Duration::from_secs(1);
 /// The place of a connection in a session that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The session, and which connection of this stream it is, from 1: more than any before, also of those that came to
-    /// nothing.
+    /// The session, and which connection of this stream it is, from 1: more than any before, also
+    /// of those that came to nothing.
     pub session: (SessionId, u32),
     /// The last message that was taken over from this stream.
     pub received: u64,
@@ -320,11 +322,13 @@ pub struct Place {
 }
 
 impl Dial<'_> {
-    /// Begins a session, which ends when its connection is lost for longer than the patience; with it, if that is zero or
-    /// too short for the node to give up before we do. The connection is its command stream.
+    /// Begins a session, which ends when its connection is lost for longer than the patience; with
+    /// it, if that is zero or too short for the node to give up before we do. The connection is its
+    /// command stream.
     ///
     /// # Errors
-    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
+    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in
+    /// time.
     pub fn begin(&self, patience: Duration) -> Result<Greeted> {
         let place = Place {
             patience,
@@ -399,8 +403,8 @@ impl Dial<'_> {
         self.say_hello_on(connection, role, place)
     }
 
-    /// Says hello on a connection, and hears the answer. The node may take longer than the patience where it starts a session, and says
-    /// now and then that it does.
+    /// Says hello on a connection, and hears the answer. The node may take longer than the patience
+    /// where it starts a session, and says now and then that it does.
     pub(crate) fn say_hello_on(
         &self,
         mut connection: Connection,
@@ -435,7 +439,8 @@ impl Dial<'_> {
                 None => connection.set_deadline(Some(last.min(Instant::now() + self.patience))),
             }
         };
-        // A node that refuses does so without reading our hello, which may then fail: its message is the reason.
+        // A node that refuses does so without reading our hello, which may then fail: its message
+        // is the reason.
         let terms = match (answer, said) {
             (Ok(terms), said) => said.map(|()| terms)?,
             (Err(refused @ LinkError::Refused { .. }), _) | (Err(refused), Ok(())) => {

@@ -1,4 +1,5 @@
-//! TLS as Quipu has it: version 1.3 alone, raw public keys of type Ed25519 on both sides, no tickets and no early data.
+//! TLS as Quipu has it: version 1.3 alone, raw public keys of type Ed25519 on both sides, no
+//! tickets and no early data.
 
 use crate::error::{LinkError, Result};
 use crate::key::{Fingerprint, Key};
@@ -43,7 +44,8 @@ fn fingerprint_of(
     found.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Takes one server's key and no other, or any that proves itself where none is expected. Takes none before it is known which.
+/// Takes one server's key and no other, or any that proves itself where none is expected. Takes
+/// none before it is known which.
 #[derive(Debug, Default)]
 pub(crate) struct OnlyNode {
     expected: OnceLock<Option<Fingerprint>>,
@@ -115,8 +117,8 @@ impl ServerCertVerifier for OnlyNode {
     }
 }
 
-/// Takes any client's key that proves itself. Whether it is enrolled is looked at afterwards, so that the client can be
-/// told.
+/// Takes any client's key that proves itself. Whether it is enrolled is looked at afterwards, so
+/// that the client can be told.
 #[derive(Debug)]
 struct AnyClient;
 
@@ -168,7 +170,8 @@ fn failed(address: &str) -> impl Fn(Error) -> LinkError {
     }
 }
 
-/// A client's side of a connection, to the node of a key or to any, and the verifier that will know the server's key.
+/// A client's side of a connection, to the node of a key or to any, and the verifier that will know
+/// the server's key.
 pub(crate) fn client(
     key: &Key,
     node: Option<Fingerprint>,
@@ -180,7 +183,8 @@ pub(crate) fn client(
     Ok((connection, only))
 }
 
-/// The same, where the verifier is told later which key to expect: before the server's answer is read.
+/// The same, where the verifier is told later which key to expect: before the server's answer is
+/// read.
 pub(crate) fn client_of_later(
     key: &Key,
     protocol: &[u8],

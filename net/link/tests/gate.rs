@@ -1,4 +1,5 @@
-//! A node's gate and its clients, over loopback: clients that come in, clients that do not, and the answers to each.
+//! A node's gate and its clients, over loopback: clients that come in, clients that do not, and the
+//! answers to each.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_link::client::{Dial, key_at};
@@ -403,7 +404,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
 fn what_a_node_has_dialled_for_a_session_is_a_peer_or_nothing() {
     let house = House::new();
     let (key, invitation) = (house.enrolled("laptop"), house.invite());
-    // As a session's code passes on a client's bytes, once the node that dials for it has had the proof.
+    // As a session's code passes on a client's bytes, once the node that dials for it has had the
+    // proof.
     let session = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = session.local_addr().unwrap().to_string();
     let to = Destination {
@@ -803,7 +805,8 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
         "{said}"
     );
     assert!(!said.contains(char::is_control), "{said:?}");
-    // One that understands more than the node is spoken to with the features that the node understands.
+    // One that understands more than the node is spoken to with the features that the node
+    // understands.
     let serving = house.serve(|caller| {
         drop(caller.welcome(welcome(), &[]).unwrap());
     });

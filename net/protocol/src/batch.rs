@@ -1,6 +1,7 @@
 //! Frames to a stream, many at a time.
 //!
-//! A write to a socket costs microseconds, a frame copied into a buffer nanoseconds: what is ready goes together.
+//! A write to a socket costs microseconds, a frame copied into a buffer nanoseconds: what is ready
+//! goes together.
 
 use crate::compression::{self, Packed};
 use crate::error::{Place, Problem, WireError};
@@ -102,7 +103,8 @@ impl Batch {
         self.clear();
     }
 
-    /// What is to be written is these frames, instead of all before: what is sent again after a loss.
+    /// What is to be written is these frames, instead of all before: what is sent again after a
+    /// loss.
     pub fn replace(&mut self, frames: Vec<u8>) {
         self.bytes = frames;
         self.frames = 0;

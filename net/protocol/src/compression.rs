@@ -1,9 +1,12 @@
-//! Messages that are compressed: a flag of the header says by which codec, if both sides have agreed on that one.
+//! Messages that are compressed: a flag of the header says by which codec, if both sides have
+//! agreed on that one.
 //!
-//! In place of the message there are 8 bytes, its length and that of what follows, and then the message as one block of LZ4 or
-//! one frame of Zstandard. Only messages with bytes of buffers may be compressed. A message that would not be allowed as it is
-//! is not allowed compressed either: so what a receiver makes room for is bounded by its largest frame, and it looks at the
-//! lengths before it does. A frame of Zstandard has lengths of its own, which are looked at as well before its decoder is.
+//! In place of the message there are 8 bytes, its length and that of what follows, and then the
+//! message as one block of LZ4 or one frame of Zstandard. Only messages with bytes of buffers may
+//! be compressed. A message that would not be allowed as it is is not allowed compressed either: so
+//! what a receiver makes room for is bounded by its largest frame, and it looks at the lengths
+//! before it does. A frame of Zstandard has lengths of its own, which are looked at as well before
+//! its decoder is.
 
 use crate::error::{Place, Problem, WireError, holds, within};
 use crate::frame::{Frame, Kind};
@@ -83,9 +86,10 @@ impl Codecs {
 /// Bytes before what is compressed.
 const PREFIX: usize = 8;
 
-/// Zstandard's fastest level of those that also look at how often each byte is there, which is what LZ4 does not. Levels 2
-/// and 3 save a few hundredths more on text, nothing on pictures, and take up to four times as long. `.cargo/config.toml`
-/// leaves the compressors of other levels out of the library.
+/// Zstandard's fastest level of those that also look at how often each byte is there, which is what
+/// LZ4 does not. Levels 2 and 3 save a few hundredths more on text, nothing on pictures, and take
+/// up to four times as long. `.cargo/config.toml` leaves the compressors of other levels out of the
+/// library.
 const LEVEL: CompressionLevel = 1;
 
 /// True if messages of a kind may be compressed.
@@ -148,7 +152,8 @@ impl Packed<'_> {
 }
 
 impl Packer {
-    /// The message, compressed; none if it is not of a kind that may be, or is not shorter by a sixteenth.
+    /// The message, compressed; none if it is not of a kind that may be, or is not shorter by a
+    /// sixteenth.
     ///
     /// # Errors
     /// If a receiver would refuse it.
@@ -219,10 +224,12 @@ impl Unpacker {
         self.room.capacity() + self.zstd.as_ref().map_or(0, DCtx::sizeof)
     }
 
-    /// The frame as it was before it was compressed, for a receiver that allows frames of `most` bytes.
+    /// The frame as it was before it was compressed, for a receiver that allows frames of `most`
+    /// bytes.
     ///
     /// # Errors
-    /// If it is not compressed, is larger than allowed, is not shorter for being compressed, or makes no sense.
+    /// If it is not compressed, is larger than allowed, is not shorter for being compressed, or
+    /// makes no sense.
     pub fn unpack(&mut self, frame: &Frame<'_>, most: u32) -> Result<Frame<'_>, WireError> {
         let at = |problem: Problem| problem.at(Place::Message(frame.kind.name()));
         let number = |at: usize| {
@@ -269,12 +276,14 @@ impl Unpacker {
     }
 }
 
-/// Fails unless a frame of Zstandard (RFC 8878, 3.1.1) is one alone, says that it is of so many bytes, needs no larger window
-/// than these, no dictionary, and has no checksum, which TLS makes needless.
+/// Fails unless a frame of Zstandard (RFC 8878, 3.1.1) is one alone, says that it is of so many
+/// bytes, needs no larger window than these, no dictionary, and has no checksum, which TLS makes
+/// needless.
 fn check_zstd(packed: &[u8], plain: usize) -> Result<(), Problem> {
     /// As it is in the file: frames that are skipped, and those of older formats, begin otherwise.
     const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-    /// In the descriptor: which bytes of a dictionary's number there are, a checksum, and what is reserved and unused.
+    /// In the descriptor: which bytes of a dictionary's number there are, a checksum, and what is
+    /// reserved and unused.
     const NONE_OF: u8 = 0b0001_1111;
     /// In the descriptor: the window is the content.
     const SINGLE_SEGMENT: u8 = 0b0010_0000;

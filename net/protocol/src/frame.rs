@@ -200,8 +200,8 @@ kinds! {
 }
 
 impl Kind {
-    /// True if its messages have numbers: they take effect exactly once, in order, across connections. So do those that
-    /// belong to one stream.
+    /// True if its messages have numbers: they take effect exactly once, in order, across
+    /// connections. So do those that belong to one stream.
     #[must_use]
     pub fn is_numbered(self) -> bool {
         self.stream() != Stream::Any
@@ -234,7 +234,8 @@ pub struct Frame<'a> {
     pub kind: Kind,
     /// Its number, or zero.
     pub sequence: u64,
-    /// By what the message is compressed: it is [unpacked](crate::compression::Unpacker::unpack) before it is decoded.
+    /// By what the message is compressed: it is [unpacked](crate::compression::Unpacker::unpack)
+    /// before it is decoded.
     pub compressed: Option<Codec>,
     /// The message, padding included.
     pub body: &'a [u8],
@@ -243,7 +244,8 @@ pub struct Frame<'a> {
 /// The length of the frame that these bytes begin, or `None` while its header has not come.
 ///
 /// # Errors
-/// If no frame of at most `most` bytes begins so. A receiver asks before it waits for the rest, or makes room for it.
+/// If no frame of at most `most` bytes begins so. A receiver asks before it waits for the rest, or
+/// makes room for it.
 pub fn length(bytes: &[u8], most: u32) -> Result<Option<usize>, WireError> {
     let Ok((header, _)) = Header::ref_from_prefix(bytes) else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The fixed parts of frames and messages, as `docs/wire.md` lays them out: little-endian, without gaps, of alignment 1,
-//! so that they are read where they lie.
+//! The fixed parts of frames and messages, as `docs/wire.md` lays them out: little-endian, without
+//! gaps, of alignment 1, so that they are read where they lie.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -1,7 +1,8 @@
 //! Quipu's network protocol: frames and messages, read in place and checked.
 //!
-//! This crate is bytes alone: it opens no connection and keeps no session. The protocol itself, with every layout and
-//! every rule, is specified in `docs/wire.md`, from which somebody else could write a client; what is here follows it.
+//! This crate is bytes alone: it opens no connection and keeps no session. The protocol itself,
+//! with every layout and every rule, is specified in `docs/wire.md`, from which somebody else could
+//! write a client; what is here follows it.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -17,14 +18,17 @@
 //!
 //! # What is promised
 //!
-//! * [`message::decode`] takes any bytes. It never panics, never allocates, reads nothing twice, and its time is linear in
-//!   the bytes. What it gives is wholly valid by the rules of `docs/wire.md`: counts, lengths, numbers of enums, UTF-8,
-//!   ranges that do not overflow, zeros where zeros have to be.
-//! * [`message::Message::encode`] writes nothing that `decode` would refuse: both check by the same function.
-//! * What was encoded is decoded as it was, and encoded again gives the same bytes: there is one way to write a message.
+//! * [`message::decode`] takes any bytes. It never panics, never allocates, reads nothing twice,
+//!   and its time is linear in the bytes. What it gives is wholly valid by the rules of
+//!   `docs/wire.md`: counts, lengths, numbers of enums, UTF-8, ranges that do not overflow, zeros
+//!   where zeros have to be.
+//! * [`message::Message::encode`] writes nothing that `decode` would refuse: both check by the same
+//!   function.
+//! * What was encoded is decoded as it was, and encoded again gives the same bytes: there is one
+//!   way to write a message.
 //!
-//! Texts, lists and payloads borrow from the frame; layouts are structs of bytes, read where they lie by `zerocopy`, on
-//! machines of either byte order.
+//! Texts, lists and payloads borrow from the frame; layouts are structs of bytes, read where they
+//! lie by `zerocopy`, on machines of either byte order.
 //!
 //! ```
 //! use quipu_protocol::batch::Batch;
@@ -60,17 +64,20 @@ pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
 /// The protocol between nodes, in which only what a ticket allows can be said.
 pub const PEER_PROTOCOL: &[u8] = b"quipu-peer/1";
 
-/// The protocol in which a node proves its key, and nothing is said: what dials it for a session looks who is there first.
+/// The protocol in which a node proves its key, and nothing is said: what dials it for a session
+/// looks who is there first.
 pub const PROOF_PROTOCOL: &[u8] = b"quipu-proof/1";
 
 /// The first bytes of a client's hello.
 pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 
-/// The first bytes of a connection, before TLS, that is for a session's own process; the first 16 bytes of the SHA-256 of the
-/// session's id follow. The same as a hello's: no connection that begins with TLS begins so.
+/// The first bytes of a connection, before TLS, that is for a session's own process; the first 16
+/// bytes of the SHA-256 of the session's id follow. The same as a hello's: no connection that
+/// begins with TLS begins so.
 pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
 
-/// The same, where the connection comes with the hello that asks for the session: for its command stream, and its bulk stream.
+/// The same, where the connection comes with the hello that asks for the session: for its command
+/// stream, and its bulk stream.
 pub const EARLY_MAGIC: [[u8; 8]; 2] = [*b"quipu\r\n\x01", *b"quipu\r\n\x02"];
 
 /// The oldest minor version that is understood.
@@ -82,25 +89,27 @@ pub const NEWEST_VERSION: u16 = 3;
 /// The feature that both sides agree on: the node takes [`ReadContent`](message::ReadContent).
 pub const CONTENT: u64 = 2;
 
-/// The feature that both sides agree on: the node says on which of its device's lanes a profiled command ran, by
-/// [`Ran`](message::Ran) in place of [`Profiled`](message::Profiled).
+/// The feature that both sides agree on: the node says on which of its device's lanes a profiled
+/// command ran, by [`Ran`](message::Ran) in place of [`Profiled`](message::Profiled).
 pub const LANES: u64 = 4;
 
-/// The feature that both sides agree on: a node's status comes with a [`Load`](message::Load) of each device.
+/// The feature that both sides agree on: a node's status comes with a [`Load`](message::Load) of
+/// each device.
 pub const LOADS: u64 = 8;
 
 /// The feature that both sides agree on: a node's status comes with [`Links`](message::Links).
 pub const LINKS: u64 = 32;
 
-/// The feature that both sides agree on: the node takes [`SendContent`](message::SendContent), and a [`Rest`](message::Rest).
+/// The feature that both sides agree on: the node takes [`SendContent`](message::SendContent), and
+/// a [`Rest`](message::Rest).
 pub const SENT_CONTENT: u64 = 64;
 
-/// The feature that both sides agree on: each pings where it has nothing else to send, and a connection on which nothing comes is
-/// lost.
+/// The feature that both sides agree on: each pings where it has nothing else to send, and a
+/// connection on which nothing comes is lost.
 pub const PULSE: u64 = 128;
 
-/// The feature that both sides agree on: launches may have an offset, and [local memory](message::ParameterKind::Local) for a
-/// parameter.
+/// The feature that both sides agree on: launches may have an offset, and [local
+/// memory](message::ParameterKind::Local) for a parameter.
 pub const OFFSETS: u64 = 256;
 
 /// The feature that both sides agree on: the node takes [`ContentSizes`](message::ContentSizes).
@@ -109,11 +118,12 @@ pub const CONTENT_SIZES: u64 = 512;
 /// The feature that both sides agree on: the node takes [`Describe`](message::Describe).
 pub const DESCRIPTIONS: u64 = 1024;
 
-/// The feature that both sides agree on: programs may be linked of several [parts](message::ProgramPart), and devices say
-/// whether they take such ones.
+/// The feature that both sides agree on: programs may be linked of several
+/// [parts](message::ProgramPart), and devices say whether they take such ones.
 pub const PARTS: u64 = 2048;
 
-/// The feature that both sides agree on: devices say whether kernels have images on them, and launches pass these.
+/// The feature that both sides agree on: devices say whether kernels have images on them, and
+/// launches pass these.
 pub const IMAGES: u64 = 4096;
 
 /// The feature that both sides agree on: devices say what their compilers have of OpenCL C
@@ -123,23 +133,25 @@ pub const TEXT_FEATURES: u64 = 8192;
 /// The feature that both sides agree on: a memory parameter of a launch may have no bytes.
 pub const EMPTY_MEMORY: u64 = 16384;
 
-/// The feature that both sides agree on: the node sends what kernels print ([`Printed`](message::Printed)).
+/// The feature that both sides agree on: the node sends what kernels print
+/// ([`Printed`](message::Printed)).
 pub const PRINTED: u64 = 32768;
 
 /// The feature that both sides agree on: devices say whether their compilers have `half` arithmetic
 /// ([`Takes::HALVES`](message::Takes::HALVES)).
 pub const HALVES: u64 = 65536;
 
-/// The feature that both sides agree on: the last blocks of a [launch](message::Launch::all_threads) along a dimension may have
-/// fewer threads than the others, on devices that say so.
+/// The feature that both sides agree on: the last blocks of a
+/// [launch](message::Launch::all_threads) along a dimension may have fewer threads than the others,
+/// on devices that say so.
 pub const NON_UNIFORM: u64 = 131072;
 
-/// The feature that both sides agree on: the id of a new session is exported from TLS, so its connections may come
-/// [early](EARLY_MAGIC); and the node pings while the session starts.
+/// The feature that both sides agree on: the id of a new session is exported from TLS, so its
+/// connections may come [early](EARLY_MAGIC); and the node pings while the session starts.
 pub const EARLY: u64 = 262144;
 
-/// The feature that both sides agree on: the description of a [kernel](message::KernelDescription) says how its work-groups are
-/// divided.
+/// The feature that both sides agree on: the description of a [kernel](message::KernelDescription)
+/// says how its work-groups are divided.
 pub const GROUPS: u64 = 524288;
 
 /// The label of TLS's exporter for the id of a new session.

@@ -1,6 +1,7 @@
 //! Limits of frames.
 //!
-//! These hold whatever two sides agree on; a node's [`Welcome`](crate::message::Welcome) may allow less.
+//! These hold whatever two sides agree on; a node's [`Welcome`](crate::message::Welcome) may allow
+//! less.
 
 /// Bytes of a frame's header.
 pub const HEADER: usize = 16;
@@ -44,7 +45,8 @@ pub const MAX_QUEUE_LOADS: usize = 64;
 /// Buffers of a command of which a part is in use, at most.
 pub const MAX_CONTENT_SIZES: usize = 255;
 
-/// Links that a node tells of at once, at most: as many as find room in the smallest frame that a side takes.
+/// Links that a node tells of at once, at most: as many as find room in the smallest frame that a
+/// side takes.
 pub const MAX_LINKS: usize = 128;
 
 /// Parts that a program is linked of, at most.
@@ -56,7 +58,8 @@ pub const MAX_KERNELS: usize = 4096;
 /// Bytes of the log of a program that is described, at most.
 pub const MAX_LOG: usize = 1 << 18;
 
-/// The most bytes that the kernels and parameters of a program that was described take in the node's memory.
+/// The most bytes that the kernels and parameters of a program that was described take in the
+/// node's memory.
 pub const MAX_DESCRIPTION: usize = 1 << 24;
 
 /// Bytes that kernels have printed, in one message.

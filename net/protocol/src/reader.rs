@@ -5,8 +5,9 @@ use crate::frame::{self, Frame};
 
 /// Keeps bytes until they are frames.
 ///
-/// It keeps at most one frame of the allowed size and what was pushed last beside it: how much a peer can make it keep is
-/// bounded by the largest frame, and a frame's length is checked as soon as its header is there.
+/// It keeps at most one frame of the allowed size and what was pushed last beside it: how much a
+/// peer can make it keep is bounded by the largest frame, and a frame's length is checked as soon
+/// as its header is there.
 #[derive(Debug)]
 pub struct FrameReader {
     bytes: Vec<u8>,
@@ -64,7 +65,8 @@ impl FrameReader {
         self.start == self.bytes.len()
     }
 
-    /// How many bytes are missing at least before [`next`](Self::next) gives a frame: zero if it does now.
+    /// How many bytes are missing at least before [`next`](Self::next) gives a frame: zero if it
+    /// does now.
     ///
     /// # Errors
     /// As [`next`](Self::next).

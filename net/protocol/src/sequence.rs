@@ -1,8 +1,9 @@
 //! Numbers of messages: what is new, what is a repetition, what is acknowledged.
 //!
-//! Every numbered message of a stream and direction has the number after the one before it. A receiver acknowledges the
-//! highest number up to which it has taken over everything; a sender keeps what is not acknowledged, and after the
-//! connection was lost sends it again, with the numbers that it had. So each takes effect exactly once.
+//! Every numbered message of a stream and direction has the number after the one before it. A
+//! receiver acknowledges the highest number up to which it has taken over everything; a sender
+//! keeps what is not acknowledged, and after the connection was lost sends it again, with the
+//! numbers that it had. So each takes effect exactly once.
 
 use crate::error::{Place, Problem, WireError};
 

@@ -1,4 +1,5 @@
-//! Compressed messages: what was packed is unpacked, and what would take more room than a message may have is refused.
+//! Compressed messages: what was packed is unpacked, and what would take more room than a message
+//! may have is refused.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_protocol::batch::Batch;
@@ -213,7 +214,8 @@ const SINGLE: [u8; 3] = [0x60, 0xa0, 0x0e];
 fn a_frame_of_zstandard_that_asks_for_more_than_its_bytes_is_refused() {
     let good = of_zeros(&SINGLE, 2);
     assert_eq!(unpack(&of_zstd(4000, &good)), Ok(vec![0; 4000]));
-    // With a window of its own: 2 KiB and, here, 3840 bytes are enough; 4096, and 3.75 TiB, are more than there is.
+    // With a window of its own: 2 KiB and, here, 3840 bytes are enough; 4096, and 3.75 TiB, are
+    // more than there is.
     for (window, is_good) in [
         (1 << 3, true),
         (1 << 3 | 7, true),

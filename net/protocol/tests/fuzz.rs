@@ -1,7 +1,9 @@
-//! The decoder is fed bytes that nobody would send, and bytes that are nearly right. It must take them or refuse them, and
-//! what it takes must be written again just as it came: nothing that is decoded has two forms.
+//! The decoder is fed bytes that nobody would send, and bytes that are nearly right. It must take
+//! them or refuse them, and what it takes must be written again just as it came: nothing that is
+//! decoded has two forms.
 //!
-//! The long form: `QUIPU_FUZZ_ROUNDS=10000000 cargo test --release -p quipu-protocol --test fuzz -- --ignored`.
+//! The long form: `QUIPU_FUZZ_ROUNDS=10000000 cargo test --release -p quipu-protocol --test fuzz --
+//! --ignored`.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
@@ -46,7 +48,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads bytes as a connection would, in pieces; every frame that is taken has to be as it came.
+    /// Reads bytes as a connection would, in pieces; every frame that is taken has to be as it
+    /// came.
     fn feed(&mut self, bytes: &[u8], random: &mut Random) {
         let mut reader = FrameReader::new(MIN_FRAME);
         let mut rest = bytes;

@@ -1,5 +1,5 @@
-//! The exact bytes of one message of each kind, as `golden.txt` has them: they were written down from `docs/wire.md` and
-//! not by this crate. A change of them is a change of the protocol.
+//! The exact bytes of one message of each kind, as `golden.txt` has them: they were written down
+//! from `docs/wire.md` and not by this crate. A change of them is a change of the protocol.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

@@ -1,9 +1,10 @@
-//! A library of the loader's name, for programs that find no other loader: it depends on ours, and says which versions of OpenCL's
-//! names there are.
+//! A library of the loader's name, for programs that find no other loader: it depends on ours, and
+//! says which versions of OpenCL's names there are.
 //!
-//! Loaders give each name a version, and programs that were linked with one ask the library of that name for these versions. Without
-//! them the system's linker binds the names, and complains of each such program. Rust makes libraries without versions. So this file
-//! has the versions and no names, which the linker then finds in the library that it depends on. It is so small that it is written
+//! Loaders give each name a version, and programs that were linked with one ask the library of that
+//! name for these versions. Without them the system's linker binds the names, and complains of each
+//! such program. Rust makes libraries without versions. So this file has the versions and no names,
+//! which the linker then finds in the library that it depends on. It is so small that it is written
 //! as bytes: a header, three segments, and the tables that the linker reads. Nothing in it runs.
 
 use std::ffi::OsStr;
@@ -27,8 +28,8 @@ const SEGMENT: usize = 56;
 /// The largest size of a page that machines have. Segments begin at its multiples.
 const PAGE: u64 = 1 << 16;
 
-/// The file. `of` is how the library begins that it depends on, at `library`: both are for the same machine. None for machines whose
-/// numbers are not of 64 bits with the lowest byte first.
+/// The file. `of` is how the library begins that it depends on, at `library`: both are for the same
+/// machine. None for machines whose numbers are not of 64 bits with the lowest byte first.
 pub(super) fn loader(name: &str, library: &OsStr, of: &[u8]) -> Option<Vec<u8>> {
     let header = of.get(..HEADER)?;
     if !header.starts_with(b"\x7fELF\x02\x01\x01") {

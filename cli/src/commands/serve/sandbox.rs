@@ -1,8 +1,10 @@
-//! `quipu serve --check-sandbox`: the devices that sessions find in their sandbox, and the parts of it that hide the
-//! others.
+//! `quipu serve --check-sandbox`: the devices that sessions find in their sandbox, and the parts of
+//! it that hide the others.
 //!
-//! 1. The program is started anew without the sandbox, within all of it, and within each of its parts alone.
-//! 2. Each time it writes a line for each device, and one for each driver that has none, with the reason.
+//! 1. The program is started anew without the sandbox, within all of it, and within each of its
+//!    parts alone.
+//! 2. Each time it writes a line for each device, and one for each driver that has none, with the
+//!    reason.
 //! 3. A part hides the devices that are found without the sandbox and not within that part.
 
 use super::{Extra, Options, platform};

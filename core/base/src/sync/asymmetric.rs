@@ -1,23 +1,25 @@
-//! Pairs of fences with one side that costs nothing, for protocols in which one thread acts all the time and others
-//! hardly ever: [`light_fence`] for that one, [`heavy_fence`] for the others. If both sides have one between a store and
-//! a load, at least one of them sees the other's store.
+//! Pairs of fences with one side that costs nothing, for protocols in which one thread acts all the
+//! time and others hardly ever: [`light_fence`] for that one, [`heavy_fence`] for the others. If
+//! both sides have one between a store and a load, at least one of them sees the other's store.
 
 use std::sync::OnceLock;
 #[cfg(all(target_os = "linux", not(miri)))]
 use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-/// Keeps the compiler from moving anything across. The other side's fence stops the processor from doing so.
+/// Keeps the compiler from moving anything across. The other side's fence stops the processor from
+/// doing so.
 #[inline(always)]
 pub fn light_fence() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Has every other thread of the process pass a full fence, at whatever it is. Takes 150 ns to some microseconds. Only
-/// where [`are_supported`] has said so.
+/// Has every other thread of the process pass a full fence, at whatever it is. Takes 150 ns to some
+/// microseconds. Only where [`are_supported`] has said so.
 ///
-/// If the process has lost the call since, this thread goes to each processor in turn. If it may not do that either, nothing
-/// is left that keeps two threads from writing the same memory, and the process is ended.
+/// If the process has lost the call since, this thread goes to each processor in turn. If it may
+/// not do that either, nothing is left that keeps two threads from writing the same memory, and the
+/// process is ended.
 #[cold]
 pub fn heavy_fence() {
     if expedited(MEMBARRIER) {
@@ -33,8 +35,8 @@ pub fn heavy_fence() {
     }
 }
 
-/// True if the system has such fences: Linux from 4.14 on, unless the call is refused. The first call may take
-/// milliseconds in a process with several threads.
+/// True if the system has such fences: Linux from 4.14 on, unless the call is refused. The first
+/// call may take milliseconds in a process with several threads.
 pub fn are_supported() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| expedited(REGISTER) && expedited(MEMBARRIER))
@@ -43,7 +45,8 @@ pub fn are_supported() -> bool {
 
 static TAKEN_AWAY: AtomicBool = AtomicBool::new(false);
 
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that registers a process for it, of `linux/membarrier.h`.
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that registers a process for it, of
+/// `linux/membarrier.h`.
 const MEMBARRIER: i32 = 1 << 3;
 const REGISTER: i32 = 1 << 4;
 
@@ -58,9 +61,9 @@ fn expedited(_: i32) -> bool {
     false
 }
 
-/// Runs this thread on each processor in turn; false if the system refuses that. A thread of this process that was running
-/// has been taken off its processor by then, or has gone to another by itself: it has passed a full fence either way, for the
-/// system has one in each change of threads.
+/// Runs this thread on each processor in turn; false if the system refuses that. A thread of this
+/// process that was running has been taken off its processor by then, or has gone to another by
+/// itself: it has passed a full fence either way, for the system has one in each change of threads.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn visit_processors() -> bool {
     const BYTES: usize = size_of::<libc::cpu_set_t>();
@@ -79,8 +82,9 @@ fn visit_processors() -> bool {
             libc::CPU_SET(processor, &mut one);
             one
         };
-        // SAFETY: the system reads so many bytes. It returns when this thread runs there. Of a processor that there is not, or
-        // that this process may not use, it says that the argument is invalid.
+        // SAFETY: the system reads so many bytes. It returns when this thread runs there. Of a
+        // processor that there is not, or that this process may not use, it says that the argument
+        // is invalid.
         let is_there = unsafe { libc::sched_setaffinity(0, BYTES, &raw const one) == 0 };
         is_there || errno() == Some(libc::EINVAL)
     });
@@ -100,8 +104,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
-    /// Two threads store, and then load the other's word: one of them sees the other's store. Without the fences neither
-    /// does, in some of so many rounds.
+    /// Two threads store, and then load the other's word: one of them sees the other's store.
+    /// Without the fences neither does, in some of so many rounds.
     #[test]
     fn one_side_sees_the_other() {
         if are_supported() {

@@ -1,14 +1,17 @@
 //! Dependencies: from the ids a command waits for to the two ends of an arrow.
 //!
-//! An arrow needs to know where *both* commands ran, while a record only names the other's id. Invariants:
+//! An arrow needs to know where *both* commands ran, while a record only names the other's id.
+//! Invariants:
 //!
-//! * [`Flows::locate`] finds the last [`REMEMBERED`] commands: ids count up, so an id's slot is its remainder, and
-//!   nothing is ever hashed or freed.
-//! * A dependant that is written before the command that it waits for leaves a pending arrow. Pending arrows live in two
-//!   generations of at most [`PENDING`] each; when the young one is full the old one is forgotten. So waits for events
-//!   that are never recorded (user events) are forgotten in time.
+//! * [`Flows::locate`] finds the last [`REMEMBERED`] commands: ids count up, so an id's slot is its
+//!   remainder, and nothing is ever hashed or freed.
+//! * A dependant that is written before the command that it waits for leaves a pending arrow.
+//!   Pending arrows live in two generations of at most [`PENDING`] each; when the young one is full
+//!   the old one is forgotten. So waits for events that are never recorded (user events) are
+//!   forgotten in time.
 //!
-//! An arrow that reaches further back than that is not drawn in Perfetto; the ids stay in the command's `waits`.
+//! An arrow that reaches further back than that is not drawn in Perfetto; the ids stay in the
+//! command's `waits`.
 
 use super::record::CommandRecord;
 use std::collections::HashMap;
@@ -95,7 +98,8 @@ impl Flows {
     }
 
     fn draw(&mut self, from: Place, to: Place, draw: &mut impl FnMut(Arrow)) {
-        // A command that was cancelled may have ended before the command that it waited for began: no arrow back in time.
+        // A command that was cancelled may have ended before the command that it waited for began:
+        // no arrow back in time.
         if from.started_ns <= to.started_ns {
             draw(Arrow {
                 id: self.next_id,

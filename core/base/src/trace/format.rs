@@ -10,21 +10,24 @@
 //! | `by way of this program`, `ph: "i"`: bytes that should have gone straight from one node to another | as the device that they were for | | `detour` |
 //! | `quipu_clock`, `ph: "M"`: the clock of a device's machine, each time it is known better | as the device | | |
 //!
-//! The event of the device holds all facts of the command in its `args`: `id`, `kind`, `bytes`, `device`, `lane`,
-//! `queue`, `queued_ns`, `submitted_ns`, `waits`, and `failed` where it did. The names repeat their `device`, `lane` or
-//! `queue`, so that a reader need not know the numbers above. (Threads are numbered across processes because Perfetto has
-//! taken the name of one thread for another process's thread of the same number.)
+//! The event of the device holds all facts of the command in its `args`: `id`, `kind`, `bytes`,
+//! `device`, `lane`, `queue`, `queued_ns`, `submitted_ns`, `waits`, and `failed` where it did. The
+//! names repeat their `device`, `lane` or `queue`, so that a reader need not know the numbers
+//! above. (Threads are numbered across processes because Perfetto has taken the name of one thread
+//! for another process's thread of the same number.)
 //!
 //! Three peculiarities of readers:
 //!
-//! * *Fractions of a microsecond.* Readers multiply by 1000 and cut off, so that `1.001` becomes 1000 ns and a command
-//!   seems to begin before its predecessor has ended. Start times are therefore written a quarter of a nanosecond
-//!   late (`1.00125`), which survives; durations are not, and come out at worst one nanosecond short.
-//! * *Overlap.* Slices of one thread must nest; Perfetto drops those that do not. The commands of a queue do overlap, so
-//!   a queue has up to [`QUEUE_ROWS`] rows. A command that finds them all taken is shown from when the first of them is
-//!   free, which for a queue with many commands means: from when it came to the front. The true time is in its `args`.
-//! * *Arrows.* They bind to the slice that is open at their time, in the order of the file: the start of both commands
-//!   is the moment at which that is certain, and `s` comes before `f`.
+//! * *Fractions of a microsecond.* Readers multiply by 1000 and cut off, so that `1.001` becomes
+//!   1000 ns and a command seems to begin before its predecessor has ended. Start times are
+//!   therefore written a quarter of a nanosecond late (`1.00125`), which survives; durations are
+//!   not, and come out at worst one nanosecond short.
+//! * *Overlap.* Slices of one thread must nest; Perfetto drops those that do not. The commands of a
+//!   queue do overlap, so a queue has up to [`QUEUE_ROWS`] rows. A command that finds them all
+//!   taken is shown from when the first of them is free, which for a queue with many commands
+//!   means: from when it came to the front. The true time is in its `args`.
+//! * *Arrows.* They bind to the slice that is open at their time, in the order of the file: the
+//!   start of both commands is the moment at which that is certain, and `s` comes before `f`.
 
 use super::flow::{Arrow, Place};
 use super::record::{CommandKind, CommandRecord, Detour, NodeClock};
@@ -179,7 +182,8 @@ pub(super) fn queued(out: &mut String, command: &CommandRecord, row: usize, from
     );
 }
 
-/// The way of a command from its queue to its device, which is another machine's: the slice of [`queued`] comes before it.
+/// The way of a command from its queue to its device, which is another machine's: the slice of
+/// [`queued`] comes before it.
 pub(super) fn sent(out: &mut String, command: &CommandRecord, row: usize, from_ns: u64) {
     let here = (QUEUES_PID, queue_tid(command.queue, row));
     let there = (

@@ -1,8 +1,9 @@
-//! The trace of a program: a record of when and where each command ran, as a file that Perfetto and `quipu trace` open.
+//! The trace of a program: a record of when and where each command ran, as a file that Perfetto and
+//! `quipu trace` open.
 //!
-//! `QUIPU_TRACE=file.json` in the environment of any program turns the trace on; [`start`] does the same from code. When
-//! it is off, its whole cost is [`enabled`]: one relaxed load of a static. The core asks that question once per finished
-//! command and only then builds a [`CommandRecord`]:
+//! `QUIPU_TRACE=file.json` in the environment of any program turns the trace on; [`start`] does the
+//! same from code. When it is off, its whole cost is [`enabled`]: one relaxed load of a static. The
+//! core asks that question once per finished command and only then builds a [`CommandRecord`]:
 //!
 //! ```
 //! use quipu_scheduler_base::trace::{self, CommandKind, CommandRecord};
@@ -18,28 +19,33 @@
 //!
 //! # Protocol
 //!
-//! 1. The first [`enabled`] (or [`start`]) of the process decides: it reads `QUIPU_TRACE`, creates the file and asks
-//!    the C runtime to call [`finish`] at exit. `{pid}` in the file's name becomes the process id, so that several
-//!    processes with one environment do not write over each other. A file that cannot be created is reported on
-//!    standard error, once, and the trace stays off.
-//! 2. [`record`] puts the finished command into a block of the calling thread: one uncontended lock, no formatting.
-//! 3. The thread that fills a block (256 records, or one second of the supplied time) takes the writer's lock, empties
-//!    the blocks of *all* threads, orders them by end time and writes them to the file in one piece.
-//! 4. [`finish`] writes the rest and closes the JSON array. It may be called any number of times: a record that comes
-//!    after it overwrites the bracket and goes on. The core calls it when the last context is dropped.
+//! 1. The first [`enabled`] (or [`start`]) of the process decides: it reads `QUIPU_TRACE`, creates
+//!    the file and asks the C runtime to call [`finish`] at exit. `{pid}` in the file's name
+//!    becomes the process id, so that several processes with one environment do not write over each
+//!    other. A file that cannot be created is reported on standard error, once, and the trace stays
+//!    off.
+//! 2. [`record`] puts the finished command into a block of the calling thread: one uncontended
+//!    lock, no formatting.
+//! 3. The thread that fills a block (256 records, or one second of the supplied time) takes the
+//!    writer's lock, empties the blocks of *all* threads, orders them by end time and writes them
+//!    to the file in one piece.
+//! 4. [`finish`] writes the rest and closes the JSON array. It may be called any number of times: a
+//!    record that comes after it overwrites the bracket and goes on. The core calls it when the
+//!    last context is dropped.
 //!
 //! # Bounds
 //!
-//! Memory is bounded, whatever the length of the program: at most 64 blocks of 256 records, and two tables of fixed size
-//! that join dependencies ([`Recorder`] has the figures). The file grows by about 600 bytes per command up to a limit of
-//! 2 GiB (`QUIPU_TRACE_LIMIT`, in MiB): then the trace stops, says so on standard error, and the file so far
-//! remains a complete one. A process that dies loses at most the content of the blocks; the file then lacks its `]`, which
-//! Perfetto and `quipu trace` both accept.
+//! Memory is bounded, whatever the length of the program: at most 64 blocks of 256 records, and two
+//! tables of fixed size that join dependencies ([`Recorder`] has the figures). The file grows by
+//! about 600 bytes per command up to a limit of 2 GiB (`QUIPU_TRACE_LIMIT`, in MiB): then the trace
+//! stops, says so on standard error, and the file so far remains a complete one. A process that
+//! dies loses at most the content of the blocks; the file then lacks its `]`, which Perfetto and
+//! `quipu trace` both accept.
 //!
 //! # Time
 //!
-//! The trace has no clock. Callers supply nanoseconds since an origin of their choice; the simulated devices' time
-//! works as well as the wall's.
+//! The trace has no clock. Callers supply nanoseconds since an origin of their choice; the
+//! simulated devices' time works as well as the wall's.
 
 mod error;
 mod flow;
@@ -62,8 +68,8 @@ const UNDECIDED: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// The state of the trace: on, off or undecided. Written under [`STARTING`], and by the thread that stops a trace that
-/// cannot go on.
+/// The state of the trace: on, off or undecided. Written under [`STARTING`], and by the thread that
+/// stops a trace that cannot go on.
 static STATE: AtomicU8 = AtomicU8::new(UNDECIDED);
 /// The recorder of the process. Set at most once, before `STATE` becomes `ON`.
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -129,8 +135,8 @@ fn begin(path: &Path) -> Result<(), TraceError> {
 ///
 /// # Errors
 ///
-/// [`TraceError::AlreadyStarted`] when a trace is being written, by `QUIPU_TRACE` or an earlier call: [`path`] says
-/// where. [`TraceError::Create`] when the file cannot be created.
+/// [`TraceError::AlreadyStarted`] when a trace is being written, by `QUIPU_TRACE` or an earlier
+/// call: [`path`] says where. [`TraceError::Create`] when the file cannot be created.
 pub fn start(path: impl AsRef<Path>) -> Result<(), TraceError> {
     // The environment has the first word.
     enabled();
@@ -203,7 +209,8 @@ pub fn name_queue(queue: u32, name: &str) {
 ///
 /// # Errors
 ///
-/// [`TraceError::Write`] when the file did not take it. Without a trace there is nothing to do, and that succeeds.
+/// [`TraceError::Write`] when the file did not take it. Without a trace there is nothing to do, and
+/// that succeeds.
 pub fn finish() -> Result<(), TraceError> {
     if crate::process::is_forked() {
         // The file is the parent's.
@@ -220,14 +227,15 @@ fn finish_at_exit() {
         fn atexit(callback: extern "C" fn()) -> c_int;
     }
     extern "C" fn at_exit() {
-        // Nothing may unwind into the C runtime, and nobody is left to be told of an error but standard error.
+        // Nothing may unwind into the C runtime, and nobody is left to be told of an error but
+        // standard error.
         if let Ok(Err(error)) = std::panic::catch_unwind(finish) {
             eprintln!("quipu: {error}");
         }
     }
-    // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a plain function
-    // that does not unwind and touches only statics that are never destroyed. If the runtime has no room for it,
-    // the file merely lacks its closing bracket.
+    // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a
+    // plain function that does not unwind and touches only statics that are never destroyed. If the
+    // runtime has no room for it, the file merely lacks its closing bracket.
     unsafe {
         atexit(at_exit);
     }

@@ -76,7 +76,8 @@ impl fmt::Display for CommandKind {
     }
 }
 
-/// A command's name: static for the core's own names, shared for a kernel's, so that recording never copies it.
+/// A command's name: static for the core's own names, shared for a kernel's, so that recording
+/// never copies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Known at compile time.
@@ -121,10 +122,11 @@ impl From<String> for Name {
 
 /// A finished command, failed or not.
 ///
-/// The four times are in nanoseconds since an origin that is the same for the whole trace, and do not decrease from one
-/// to the next. Where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or a wait
-/// failed) has `started_ns == ended_ns`. Two commands of one lane must not overlap except by nesting: commands that can
-/// run at the same time on one device have lanes of their own.
+/// The four times are in nanoseconds since an origin that is the same for the whole trace, and do
+/// not decrease from one to the next. Where they do, the later one is taken to be the earlier. A
+/// command that never ran (cancelled, or a wait failed) has `started_ns == ended_ns`. Two commands
+/// of one lane must not overlap except by nesting: commands that can run at the same time on one
+/// device have lanes of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandRecord {
     /// Unique in the process and counting up in the order of enqueueing; `waits` of others refer to
@@ -176,7 +178,8 @@ impl CommandRecord {
     }
 }
 
-/// Bytes that should have gone from one machine to another straight, and have come by way of this program.
+/// Bytes that should have gone from one machine to another straight, and have come by way of this
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour<'a> {
     /// The name of the machine that has sent them.

@@ -1,7 +1,7 @@
 //! The recorder: blocks of records in front of one writer.
 //!
-//! Lock order: the writer, then any one block. A thread never holds a block's lock while it takes the writer's, and only
-//! the output is called with a lock held.
+//! Lock order: the writer, then any one block. A thread never holds a block's lock while it takes
+//! the writer's, and only the output is called with a lock held.
 
 use super::error::TraceError;
 use super::flow::Flows;
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const BLOCKS: usize = 64;
 /// The number of records that fill a block.
 const BLOCK_RECORDS: usize = 256;
-/// The time that a block may span before it is written, so that a slow program's file is not far behind.
+/// The time that a block may span before it is written, so that a slow program's file is not far
+/// behind.
 const BLOCK_NS: u64 = 1_000_000_000;
 /// The bytes that complete the file.
 const CLOSING: &[u8] = b"\n]\n";
@@ -45,7 +46,8 @@ pub struct Recorder {
     ended: AtomicBool,
 }
 
-/// The records of one thread; on a cache line of its own, because every thread writes to its block all the time.
+/// The records of one thread; on a cache line of its own, because every thread writes to its block
+/// all the time.
 #[repr(align(128))]
 struct Block(Mutex<Vec<CommandRecord>>);
 
@@ -78,7 +80,8 @@ struct QueueRows {
 }
 
 thread_local! {
-    /// The block of this thread, in every recorder. Has no destructor: it can be used to the thread's very end.
+    /// The block of this thread, in every recorder. Has no destructor: it can be used to the
+    /// thread's very end.
     static BLOCK: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -99,8 +102,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Create`] when the file cannot be created, [`TraceError::Write`] when it cannot be written or
-    /// has no positions to go back to (a pipe).
+    /// [`TraceError::Create`] when the file cannot be created, [`TraceError::Write`] when it cannot
+    /// be written or has no positions to go back to (a pipe).
     pub fn create(path: impl AsRef<Path>) -> Result<Recorder, TraceError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|source| TraceError::Create {
@@ -114,7 +117,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Write`] when the output refuses the first bytes, or has no positions to go back to (a pipe).
+    /// [`TraceError::Write`] when the output refuses the first bytes, or has no positions to go
+    /// back to (a pipe).
     pub fn into_output(
         mut output: impl Write + Seek + Send + 'static,
         path: impl Into<PathBuf>,
@@ -129,7 +133,8 @@ impl Recorder {
             writer: Mutex::new(Writer::new(Box::new(output))),
             ended: AtomicBool::new(false),
         };
-        // Shows at once that the place can be written, and leaves a complete file if nothing ever happens.
+        // Shows at once that the place can be written, and leaves a complete file if nothing ever
+        // happens.
         format::header(&mut lock(&recorder.writer).text);
         recorder.finish()?;
         Ok(recorder)
@@ -149,8 +154,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Write`] or [`TraceError::Full`] from the one call that ended the trace; after that, records
-    /// are dropped.
+    /// [`TraceError::Write`] or [`TraceError::Full`] from the one call that ended the trace; after
+    /// that, records are dropped.
     pub fn record(&self, record: CommandRecord) -> Result<(), TraceError> {
         if self.ended.load(Ordering::Relaxed) {
             return Ok(());
@@ -236,8 +241,9 @@ impl Recorder {
         for block in &self.blocks {
             records.append(&mut lock(&block.0));
         }
-        // All blocks together, in the order in which commands ended: the rows of the queues are filled from left to
-        // right, and most dependencies have been seen when their dependants come.
+        // All blocks together, in the order in which commands ended: the rows of the queues are
+        // filled from left to right, and most dependencies have been seen when their dependants
+        // come.
         records.sort_by_key(|record| (record.ended_ns, record.id));
         for record in records.drain(..) {
             writer.add(&record);
@@ -361,8 +367,8 @@ impl QueueRows {
         }
     }
 
-    /// The row for a command, and from when it is shown there. None if it ended before every row was free, which
-    /// happens only when two threads record at the same moment.
+    /// The row for a command, and from when it is shown there. None if it ended before every row
+    /// was free, which happens only when two threads record at the same moment.
     fn place(&mut self, queued_ns: u64, ended_ns: u64) -> Option<(usize, u64)> {
         let free = (0..QUEUE_ROWS).find(|&row| self.taken_ns[row] <= queued_ns);
         // Rows are never none, so there is a minimum.

@@ -1,5 +1,5 @@
-//! The recorder against its promises: valid JSON at every moment it is finished, bounded memory, matching arrows.
-//! `cli/tests/timeline.rs` tests with the reader that it understands the file.
+//! The recorder against its promises: valid JSON at every moment it is finished, bounded memory,
+//! matching arrows. `cli/tests/timeline.rs` tests with the reader that it understands the file.
 
 use super::*;
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
@@ -206,7 +206,8 @@ fn threads_lose_nothing() {
 #[test]
 fn what_threads_recorded_is_written_in_the_order_in_which_it_ended() {
     let (recorder, output) = recorder();
-    // Two blocks whose times interleave, and a queue so full that an earlier end after a later one has no room.
+    // Two blocks whose times interleave, and a queue so full that an earlier end after a later one
+    // has no room.
     std::thread::scope(|scope| {
         for first in 0..2 {
             let recorder = &recorder;

@@ -31,8 +31,8 @@ enum Call {
     Write,
 }
 
-/// A driver whose second device has memory for one allocation, far away. A call that moves bytes says so, and waits for
-/// leave.
+/// A driver whose second device has memory for one allocation, far away. A call that moves bytes
+/// says so, and waits for leave.
 struct Far {
     ready: Mutex<Vec<Command>>,
     allocations: Mutex<HashMap<u64, Vec<u8>>>,
@@ -54,7 +54,8 @@ impl Far {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Far {
     fn name(&self) -> &'static str {
         "far"
@@ -217,8 +218,8 @@ impl Stage {
         memory
     }
 
-    /// Calls `meanwhile`, on a thread of its own, while `wants` waits for bytes that are on their way; then lets them
-    /// come. Gives the results of both.
+    /// Calls `meanwhile`, on a thread of its own, while `wants` waits for bytes that are on their
+    /// way; then lets them come. Gives the results of both.
     fn while_bytes_travel<W: Send, M: Send>(
         &self,
         call: &Call,
@@ -305,7 +306,8 @@ fn who_writes_bytes_that_are_written_back_is_enqueued_and_waits() {
     );
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
     written.wait().unwrap();
-    // The bytes that were written back are older than those that were written: they are not taken for them.
+    // The bytes that were written back are older than those that were written: they are not taken
+    // for them.
     allocation(&other, stage.space).unwrap();
     assert!(stage.called.lock().unwrap().try_recv().is_err());
 }

@@ -54,8 +54,8 @@ impl Chain {
         self.at
     }
 
-    /// Has a command wait for the users of segments, which `nth` gives in order. Of the readers in the chain it waits for
-    /// the newest alone. True if it comes after the last of the chain.
+    /// Has a command wait for the users of segments, which `nth` gives in order. Of the readers in
+    /// the chain it waits for the newest alone. True if it comes after the last of the chain.
     #[inline]
     pub(super) fn wait<'s>(
         &self,

@@ -10,7 +10,8 @@
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
-//! An access of no bytes waits for nothing, and nothing for it. It is only recorded so that the object is kept for it.
+//! An access of no bytes waits for nothing, and nothing for it. It is only recorded so that the
+//! object is kept for it.
 //!
 //! Segments are split where an access covers one partly; a write merges what it
 //! covers. Handles are plain ids: one to a command that is over costs a look at
@@ -18,21 +19,24 @@
 //! marker ([`Recorder::join`]). No marker includes the command whose accesses are
 //! being recorded, because that command may have to wait for the marker.
 //!
-//! Commands that use rows with gaps between them are kept beside the segments ([`rows`]), and compared with each other
-//! row by row. Validity is known by ranges, also of these: a command on rows has all bytes from its first to its last
-//! brought to its space, and they are at home there once it writes.
+//! Commands that use rows with gaps between them are kept beside the segments ([`rows`]), and
+//! compared with each other row by row. Validity is known by ranges, also of these: a command on
+//! rows has all bytes from its first to its last brought to its space, and they are at home there
+//! once it writes.
 //!
 //! # Waits that others imply
 //!
-//! Overlapping ranges leave many segments behind, and a command that covers them all would wait for each
-//! of their commands. Most of these wait for each other. Two facts are kept, both of commands and not of bytes:
+//! Overlapping ranges leave many segments behind, and a command that covers them all would wait for
+//! each of their commands. Most of these wait for each other. Two facts are kept, both of commands
+//! and not of bytes:
 //!
-//! * `Segment::followed`: a command that waits for the segment's writer and fails with it. Where that command wrote the
-//!   neighbour, one wait is enough for both.
-//! * The [`Chain`]: commands that use the object, each of which waits for the one before. A segment needs to know the
-//!   newest reader of the chain alone.
+//! * `Segment::followed`: a command that waits for the segment's writer and fails with it. Where
+//!   that command wrote the neighbour, one wait is enough for both.
+//! * The [`Chain`]: commands that use the object, each of which waits for the one before. A segment
+//!   needs to know the newest reader of the chain alone.
 //!
-//! A command ends after all its waits, also when it fails or is cancelled. So a wait that is implied loses nothing.
+//! A command ends after all its waits, also when it fails or is cancelled. So a wait that is
+//! implied loses nothing.
 
 mod chain;
 mod rows;
@@ -52,7 +56,8 @@ use segment::{Copy, Reader, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// One value of a content size: the memory object that holds it, and the number of writes that the object had seen.
+/// One value of a content size: the memory object that holds it, and the number of writes that the
+/// object had seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContentVersion {
     pub(crate) size: u64,
@@ -83,7 +88,8 @@ pub(crate) trait Recorder {
     /// The command whose accesses are being recorded. A migration is recorded for the command that
     /// needs it, which waits for it.
     fn recording(&self) -> EventId;
-    /// Takes an error that nobody reads any more. It is dropped when nothing is locked: an error carries a user's code.
+    /// Takes an error that nobody reads any more. It is dropped when nothing is locked: an error
+    /// carries a user's code.
     fn discard(&mut self, error: Error);
     /// One event that is over when all of `events` are. All of them are registered.
     fn join(&mut self, events: &[EventId]) -> EventId;
@@ -118,7 +124,8 @@ pub(crate) struct Tracker {
     rows: Option<Box<Rows>>,
     /// The number of writes that were recorded.
     writes: u64,
-    /// The number of the queue whose hazards are here, of queues that have them [apart](crate::Hazards::within_queue).
+    /// The number of the queue whose hazards are here, of queues that have them
+    /// [apart](crate::Hazards::within_queue).
     queue: u32,
 }
 
@@ -145,7 +152,8 @@ impl Tracker {
         }
     }
 
-    /// True if the hazards of the queue `queue` alone can be here: no access of another queue orders commands any more.
+    /// True if the hazards of the queue `queue` alone can be here: no access of another queue
+    /// orders commands any more.
     #[inline]
     pub(crate) fn is_for(&mut self, queue: u32) -> bool {
         if self.queue == queue {
@@ -282,7 +290,8 @@ impl Tracker {
         if mode == AccessMode::Read {
             let chain = &self.chain;
             for segment in &mut self.segments[covered] {
-                // A command that replaces a copy waits for all its readers but the command that it is for.
+                // A command that replaces a copy waits for all its readers but the command that it
+                // is for.
                 if segment.copies.is_empty() {
                     segment
                         .readers
@@ -311,7 +320,8 @@ impl Tracker {
             .for_each(|poison| recorder.discard(poison));
     }
 
-    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with the bytes between them.
+    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with the bytes
+    /// between them.
     pub(crate) fn record_rows(
         &mut self,
         region: &Region,
@@ -384,8 +394,9 @@ impl Tracker {
         }
     }
 
-    /// Records an access at `at` that orders nothing, as one of no bytes. The command uses the object, which must not be freed
-    /// or evicted meanwhile, so it is among the readers of the segment there. It waits for nobody, and nobody for it.
+    /// Records an access at `at` that orders nothing, as one of no bytes. The command uses the
+    /// object, which must not be freed or evicted meanwhile, so it is among the readers of the
+    /// segment there. It waits for nobody, and nobody for it.
     #[cold]
     pub(crate) fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
         let last = self.segments.len() - 1;
@@ -393,8 +404,8 @@ impl Tracker {
         self.segments[index].add_user(id, recorder);
     }
 
-    /// Notes that the command `id` waits for the writers of the segments that it covers, and fails with them. A segment
-    /// beside these with the same writer gets the command as its `followed`.
+    /// Notes that the command `id` waits for the writers of the segments that it covers, and fails
+    /// with them. A segment beside these with the same writer gets the command as its `followed`.
     fn note_followers(&mut self, covered: &Range<usize>, id: EventId) {
         let (before, rest) = self.segments.split_at_mut(covered.start);
         let (inside, after) = rest.split_at_mut(covered.len());
@@ -572,8 +583,9 @@ impl Tracker {
         poisoned
     }
 
-    /// The migration `id` of `range` failed. Bytes of which a writer of rows has changed the home, and that nobody has used since,
-    /// are at home again where they were. If `fails_all`, whoever writes others of these rows fails with the migration.
+    /// The migration `id` of `range` failed. Bytes of which a writer of rows has changed the home,
+    /// and that nobody has used since, are at home again where they were. If `fails_all`, whoever
+    /// writes others of these rows fails with the migration.
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn not_brought(
         &mut self,
@@ -589,8 +601,8 @@ impl Tracker {
         self.poison(range, id, cause)
     }
 
-    /// Has bytes be at home again where they were before a migration that has failed; false if they cannot be, because something was
-    /// to be done with them since, or they are too many parts.
+    /// Has bytes be at home again where they were before a migration that has failed; false if they
+    /// cannot be, because something was to be done with them since, or they are too many parts.
     fn give_back(&mut self, bytes: &Region, brings: Brings, fails_all: bool) -> bool {
         /// As many segments as may come of it.
         const MOST_PARTS: usize = 1 << 10;
@@ -614,7 +626,8 @@ impl Tracker {
         if !own.all(is_left) {
             return false;
         }
-        // What later writers have taken of them fails, where it is said that they do: it is at home nowhere then.
+        // What later writers have taken of them fails, where it is said that they do: it is at home
+        // nowhere then.
         let parts: Vec<Range<u64>> = match fails_all {
             true => vec![span],
             false => bytes.rows().take(MOST_PARTS + 1).collect(),
@@ -632,7 +645,8 @@ impl Tracker {
         true
     }
 
-    /// The command `id`, which was to bring copies of `range` elsewhere, failed: they are not there.
+    /// The command `id`, which was to bring copies of `range` elsewhere, failed: they are not
+    /// there.
     pub(crate) fn forget_copies_of(&mut self, range: &Range<u64>, id: EventId) {
         for segment in &mut self.segments {
             if segment.start < range.end && range.start < segment.end {

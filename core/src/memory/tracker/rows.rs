@@ -1,20 +1,23 @@
-//! Users of rows that have gaps between them: rectangles of a matrix, which share no byte though their spans do.
+//! Users of rows that have gaps between them: rectangles of a matrix, which share no byte though
+//! their spans do.
 //!
-//! A segment is a range of bytes. It cannot say that one command writes the left half of a matrix and another the
-//! right half. So commands that use a [`Region`] with gaps are not in the segments but in this list, in enqueue
-//! order. A command waits for those users of the list whose regions [meet](Region::meets) its own, if one of the two
-//! writes, and for users of segments that its region meets.
+//! A segment is a range of bytes. It cannot say that one command writes the left half of a matrix
+//! and another the right half. So commands that use a [`Region`] with gaps are not in the segments
+//! but in this list, in enqueue order. A command waits for those users of the list whose regions
+//! [meet](Region::meets) its own, if one of the two writes, and for users of segments that its
+//! region meets.
 //!
 //! # The list and the wait lists stay short
 //!
-//! * A user loses the bytes that a later command uses, if that command comes after it and is waited for in its place. The
-//!   rest of a rectangle is rectangles ([`Region::without`]). A user without bytes is forgotten, so the writers of one
-//!   matrix share no bytes, as the segments do not.
-//! * `User::followed` is the last command of the list that comes after the user and, if the user writes, fails with
-//!   it. A command that waits for the follower does not wait for the user.
-//! * A command that finds a user finished forgets it. Many readers are joined into one marker, as a segment's are.
-//! * A region of more dimensions is recorded as several rectangles. If these are many, or there are more than
-//!   [`MOST_USERS`] users, it is taken for its span, as an access of a range is.
+//! * A user loses the bytes that a later command uses, if that command comes after it and is waited
+//!   for in its place. The rest of a rectangle is rectangles ([`Region::without`]). A user without
+//!   bytes is forgotten, so the writers of one matrix share no bytes, as the segments do not.
+//! * `User::followed` is the last command of the list that comes after the user and, if the user
+//!   writes, fails with it. A command that waits for the follower does not wait for the user.
+//! * A command that finds a user finished forgets it. Many readers are joined into one marker, as a
+//!   segment's are.
+//! * A region of more dimensions is recorded as several rectangles. If these are many, or there are
+//!   more than [`MOST_USERS`] users, it is taken for its span, as an access of a range is.
 
 use super::Recorder;
 use crate::access::AccessMode;
@@ -33,8 +36,8 @@ struct User {
     writes: bool,
     /// See the module. `NONE` if there is no such command.
     followed: EventId,
-    /// What a migration brings; none for other users, which came after all older users that they conflict with. A
-    /// migration need not: it waits for no readers.
+    /// What a migration brings; none for other users, which came after all older users that they
+    /// conflict with. A migration need not: it waits for no readers.
     brings: Option<Brings>,
     /// The error of a writer that has failed.
     poison: Option<Error>,
@@ -92,9 +95,9 @@ impl Rows {
         region.in_rectangles(most)
     }
 
-    /// Has a command wait for users whose regions its own meets, and takes the bytes from those that it stands for from now on.
-    /// The caller records the command itself: by [`add`](Self::add) if `is_kept`, or in segments. True if it comes after
-    /// `last`.
+    /// Has a command wait for users whose regions its own meets, and takes the bytes from those
+    /// that it stands for from now on. The caller records the command itself: by [`add`](Self::add)
+    /// if `is_kept`, or in segments. True if it comes after `last`.
     pub(super) fn wait(
         &mut self,
         region: &Region,
@@ -237,7 +240,8 @@ impl Rows {
         });
     }
 
-    /// Forgets what of its bytes the migration `id` was to bring, where they are at home again: `give_back` says that.
+    /// Forgets what of its bytes the migration `id` was to bring, where they are at home again:
+    /// `give_back` says that.
     pub(super) fn forget_brought(
         &mut self,
         id: EventId,
@@ -278,8 +282,8 @@ impl Rows {
         writers.any(|user| !user.id.is_finished() && user.region.meets(region))
     }
 
-    /// Poisons the users of the failed command `id`. Gives the errors that this replaces; none if it has written nothing
-    /// here.
+    /// Poisons the users of the failed command `id`. Gives the errors that this replaces; none if
+    /// it has written nothing here.
     pub(super) fn poison(&mut self, id: EventId, cause: &Error) -> Option<Vec<Error>> {
         let own = self.users.iter_mut();
         let mut own = own.filter(|user| user.writes && user.id == id).peekable();
@@ -309,9 +313,10 @@ impl Rows {
 
     /// Makes one marker of many readers of a region; of all readers, if there are too many users.
     ///
-    /// The command that is being recorded stays a user of its own, as in `Segment::join_readers`. The marker comes last
-    /// in the list. So it is younger than the commands that the readers wait for, and than writers that wait for them,
-    /// which is allowed: a writer stands for older users alone.
+    /// The command that is being recorded stays a user of its own, as in `Segment::join_readers`.
+    /// The marker comes last in the list. So it is younger than the commands that the readers wait
+    /// for, and than writers that wait for them, which is allowed: a writer stands for older users
+    /// alone.
     fn join_readers(&mut self, recorder: &mut impl Recorder) {
         let recording = recorder.recording();
         let are_too_many = self.users.len() >= MOST_USERS;
@@ -370,7 +375,8 @@ struct Known {
 }
 
 impl Known {
-    /// True if the command comes after the user, and fails with it where it has to, without waiting for it.
+    /// True if the command comes after the user, and fails with it where it has to, without waiting
+    /// for it.
     fn implies(&self, user: &User, mode: AccessMode) -> bool {
         if user.writes && mode.reads() {
             self.fails_with.contains(&user.followed)

@@ -18,8 +18,8 @@ pub(super) struct Reader {
     pub(super) id: EventId,
     /// Its place in the tracker's chain.
     pub(super) at: u64,
-    /// True if it accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited
-    /// for nobody.
+    /// True if it accesses no bytes, and is only here because it uses the object: nobody waits for
+    /// it, and it has waited for nobody.
     pub(super) is_idle: bool,
 }
 
@@ -44,8 +44,9 @@ pub(super) struct Segment {
     /// The space that the writer wrote in; `ANYWHERE` while nothing was written
     /// (fresh memory is zero in every space).
     pub(super) home: SpaceId,
-    /// True if a writer of rows has changed the home space since the last writer. Other commands may use the bytes
-    /// between the rows without waiting for it, so a migration of the bytes waits for all readers.
+    /// True if a writer of rows has changed the home space since the last writer. Other commands
+    /// may use the bytes between the rows without waiting for it, so a migration of the bytes waits
+    /// for all readers.
     pub(super) is_taken: bool,
     pub(super) readers: Readers,
     pub(super) copies: SmallVec<[Copy; 0]>,
@@ -171,11 +172,11 @@ impl Segment {
         }
     }
 
-    /// Makes one marker of the readers, if more than a few are unfinished, and one of those that access no bytes: nobody waits
-    /// for these.
+    /// Makes one marker of the readers, if more than a few are unfinished, and one of those that
+    /// access no bytes: nobody waits for these.
     ///
-    /// The command that is being recorded stays a reader of its own. It waits for the marker if it also
-    /// writes these bytes, so a marker that waited for it would close a cycle.
+    /// The command that is being recorded stays a reader of its own. It waits for the marker if it
+    /// also writes these bytes, so a marker that waited for it would close a cycle.
     #[cold]
     pub(super) fn join_readers(&mut self, recorder: &mut impl Recorder) {
         let recording = recorder.recording();

@@ -428,7 +428,8 @@ fn a_loss_is_survived_by_a_copy_that_is_there_and_not_by_one_on_its_way() {
     }
 }
 
-/// Bytes beside the rows are at home where they were, if those that are to be written cannot be brought.
+/// Bytes beside the rows are at home where they were, if those that are to be written cannot be
+/// brought.
 #[test]
 fn what_a_migration_for_rows_does_not_bring_stays_where_it_is() {
     let [far, near] = [SpaceId(1), SpaceId(2)];

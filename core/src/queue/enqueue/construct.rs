@@ -40,7 +40,8 @@ pub(super) fn construct<B: Body>(
     )
 }
 
-/// As [`construct`], for a caller that has something locked: `later` is handed the record to log when nothing is.
+/// As [`construct`], for a caller that has something locked: `later` is handed the record to log
+/// when nothing is.
 #[inline]
 #[expect(clippy::too_many_arguments, reason = "those of `construct`")]
 pub(super) fn construct_and<B: Body>(

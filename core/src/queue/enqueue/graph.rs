@@ -19,7 +19,8 @@ impl Queue {
     /// Enqueues a launch of a graph.
     ///
     /// # Errors
-    /// If the graph is of another context, a buffer of it is mapped or has a content size, or a device is lost.
+    /// If the graph is of another context, a buffer of it is mapped or has a content size, or a
+    /// device is lost.
     pub(crate) fn enqueue_graph(
         &self,
         graph: &Graph,
@@ -56,7 +57,8 @@ impl Queue {
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }
-        // Before the trackers and the number: else two threads that launch the graph could each come first somewhere.
+        // Before the trackers and the number: else two threads that launch the graph could each
+        // come first somewhere.
         let mut last = shared.last();
         if let Some(last) = &*last {
             waits.wait(last.id(), false);

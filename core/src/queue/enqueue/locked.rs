@@ -121,7 +121,8 @@ impl Drop for Locked<'_> {
             Self::Many(memories) => memories.iter().for_each(|memory| unlock(memory)),
             Self::WithSizes(with_sizes) => {
                 for memory in &with_sizes.locked {
-                    // SAFETY: borrowed from the caller or kept by `sizes`, which go after this, also where they are taken.
+                    // SAFETY: borrowed from the caller or kept by `sizes`, which go after this,
+                    // also where they are taken.
                     unlock(unsafe { memory.as_ref() });
                 }
             }

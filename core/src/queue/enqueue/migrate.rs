@@ -1,9 +1,11 @@
-//! Migrations bring bytes to the space in which a command needs them: a route, and a command for each hop of it.
+//! Migrations bring bytes to the space in which a command needs them: a route, and a command for
+//! each hop of it.
 //!
-//! Of memory with a content size only the bytes in use are moved, and zeros take the place of the rest. Their number is
-//! known when the migration runs. It has a second argument then, the object that holds the size. It finds the size's
-//! bytes in the space from which it takes the others, or on the host ([`Migration::content`]). The copy that it makes is
-//! valid only until the size is written again ([`ContentVersion`]).
+//! Of memory with a content size only the bytes in use are moved, and zeros take the place of the
+//! rest. Their number is known when the migration runs. It has a second argument then, the object
+//! that holds the size. It finds the size's bytes in the space from which it takes the others, or
+//! on the host ([`Migration::content`]). The copy that it makes is valid only until the size is
+//! written again ([`ContentVersion`]).
 
 use super::super::Queue;
 use super::construct::{construct_and, id_of, open};
@@ -102,8 +104,8 @@ pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Hop; 2]> {
 }
 
 impl Queue {
-    /// Brings missing bytes of the accesses to `space`, before any of them is recorded: a command that changes a content
-    /// size must not come before the migrations that are made for it.
+    /// Brings missing bytes of the accesses to `space`, before any of them is recorded: a command
+    /// that changes a content size must not come before the migrations that are made for it.
     #[cold]
     pub(super) fn migrate_contents<'a>(
         &self,
@@ -167,8 +169,8 @@ impl Queue {
         }
     }
 
-    /// The space in which a hop finds the content size: the source of its bytes, or the host, to which the size is
-    /// brought then.
+    /// The space in which a hop finds the content size: the source of its bytes, or the host, to
+    /// which the size is brought then.
     fn place_of_size<'a>(
         &self,
         waits: &mut Waits<'a>,
@@ -216,7 +218,8 @@ impl Queue {
             .as_mut()
             .map(|content| self.place_of_size(waits, content, from));
         let shared = queue.shared();
-        // It waits for its reads; the tracker's `migrate` knows that it writes the copy in the other space.
+        // It waits for its reads; the tracker's `migrate` knows that it writes the copy in the
+        // other space.
         let read = |memory, range: &Range<u64>| Access {
             memory,
             offset: range.start,

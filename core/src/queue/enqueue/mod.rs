@@ -29,48 +29,51 @@
 //! # The wait graph has no cycle
 //!
 //! The *point* of a command is the moment at which it takes its number (step 5), while it holds the
-//! locks of all its trackers. The helpers that are made as its accesses are recorded (migrations, and
-//! markers that join readers) have the same point, and come before it in the order in which they were made.
-//! "Earlier" is the happens-before order of points, and that order among helpers. It has no
-//! cycle, so it is enough that **every edge of the wait graph leads from a command to an earlier one**:
+//! locks of all its trackers. The helpers that are made as its accesses are recorded (migrations,
+//! and markers that join readers) have the same point, and come before it in the order in which
+//! they were made. "Earlier" is the happens-before order of points, and that order among helpers.
+//! It has no cycle, so it is enough that **every edge of the wait graph leads from a command to an
+//! earlier one**:
 //!
 //! * *Explicit wait.* The caller has the event, which [`Queue::order`] gives after step 8.
-//! * *Hazard.* The other command was found in a tracker. It had that tracker locked at its own point
-//!   and has unlocked it before this command locked it, which is before this command's point. This is so of users of
-//!   segments and of [rows](Request::regions).
+//! * *Hazard.* The other command was found in a tracker. It had that tracker locked at its own
+//!   point and has unlocked it before this command locked it, which is before this command's point.
+//!   This is so of users of segments and of [rows](Request::regions).
 //! * *Prefix* (a barrier, a marker without a list, a command of unknown access). It waits for the
 //!   smaller numbers of its queue. One counter gives them out, each after the smaller ones.
-//! * *Turn of an event* ([`Context::in_turn`]). This marker waits for an event that its maker has, and
-//!   for the smaller numbers of that event's queue. They were given out before the event's, so all are
-//!   earlier than the event, which is earlier than the marker.
+//! * *Turn of an event* ([`Context::in_turn`]). This marker waits for an event that its maker has,
+//!   and for the smaller numbers of that event's queue. They were given out before the event's, so
+//!   all are earlier than the event, which is earlier than the marker.
 //! * *Gate.* A command waits for the last barrier that has a smaller number in its queue.
-//! * *Migration.* The command that needs the bytes waits for this helper. The migration waits for commands that it finds
-//!   in the tracker: commands with earlier points and helpers made before it. It does not wait for the command that it is
-//!   made for, which [`Recorder::recording`] names.
-//! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration does, and never for the
-//!   command that is being recorded. A command that finds the marker later has a later point.
-//! * *Joined list of waits.* This marker is made in step 3 and has a number and a point of its own. It waits for
-//!   events that its maker's caller has, as above. A later command with the same list finds the
-//!   marker in the context's cache, and so has a later point.
+//! * *Migration.* The command that needs the bytes waits for this helper. The migration waits for
+//!   commands that it finds in the tracker: commands with earlier points and helpers made before
+//!   it. It does not wait for the command that it is made for, which [`Recorder::recording`] names.
+//! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration
+//!   does, and never for the command that is being recorded. A command that finds the marker later
+//!   has a later point.
+//! * *Joined list of waits.* This marker is made in step 3 and has a number and a point of its own.
+//!   It waits for events that its maker's caller has, as above. A later command with the same list
+//!   finds the marker in the context's cache, and so has a later point.
 //! * *Launch of a graph.* A launch is a command with one point, and takes all trackers of the graph
 //!   together. It waits for the launch before it, whose enqueue has ended: both hold the graph's
 //!   `last` from before their points until after them.
 //! * *Within a graph.* A recorded command waits for commands with a smaller index and, if for none,
 //!   for the launch. The launch ends with the last of them. Nothing outside waits for a recorded
-//!   command, and no recorded command waits for anything outside. So a graph can be taken for its launch alone.
-//! * *Last drop of a buffer, last drop of a queue, a watcher of the host.* They wait for commands, and no
-//!   command waits for them.
+//!   command, and no recorded command waits for anything outside. So a graph can be taken for its
+//!   launch alone.
+//! * *Last drop of a buffer, last drop of a queue, a watcher of the host.* They wait for commands,
+//!   and no command waits for them.
 //! * *Mapping, turn of the host.* A turn is made of commands and explicit waits, each as above. The
 //!   host ends it, as it ends a user event.
-//! * *Grant of a mapping.* This marker waits for a user event of the core's own, which ends as the holder
-//!   becomes ready. It is a part of the holder's end for the others, so it has the holder's point, and
-//!   the marker, which is enqueued after the holder, a later one.
-//! * *Eviction.* It reads an idle object under a user event of its own and waits for no command. The
-//!   thread that completes the event waits for the device's memory alone.
+//! * *Grant of a mapping.* This marker waits for a user event of the core's own, which ends as the
+//!   holder becomes ready. It is a part of the holder's end for the others, so it has the holder's
+//!   point, and the marker, which is enqueued after the holder, a later one.
+//! * *Eviction.* It reads an idle object under a user event of its own and waits for no command.
+//!   The thread that completes the event waits for the device's memory alone.
 //!
-//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a command that code is
-//! running, which may wait for an event by itself. The second kind is looked for as the code begins to wait
-//! (`event::waiting`).
+//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a
+//! command that code is running, which may wait for an event by itself. The second kind is looked
+//! for as the code begins to wait (`event::waiting`).
 //!
 //! Both locks of step 4 and the number of step 5 are needed. If the number came first, another
 //! thread's barrier could take the next number and record its accesses in between. The barrier
@@ -79,8 +82,8 @@
 //! [`Context::in_turn`]: crate::Context::in_turn
 //! [`Recorder::recording`]: crate::memory::tracker::Recorder::recording
 //!
-//! Locks are taken in this order: a graph's `last`; trackers, by address; a queue's barrier history;
-//! a queue's pages. No thread waits for a command while it holds one of them.
+//! Locks are taken in this order: a graph's `last`; trackers, by address; a queue's barrier
+//! history; a queue's pages. No thread waits for a command while it holds one of them.
 
 mod construct;
 mod graph;
@@ -128,9 +131,9 @@ pub(crate) use waits::Waits;
 pub struct Request<'a> {
     /// The command's accesses, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
-    /// The rows of accesses with gaps between rows, each with the number of its access. They reach from the first to the
-    /// last of its bytes. Commands on rows that share no byte are not ordered. Only for launches: a closure on the host
-    /// has whole accesses.
+    /// The rows of accesses with gaps between rows, each with the number of its access. They reach
+    /// from the first to the last of its bytes. Commands on rows that share no byte are not
+    /// ordered. Only for launches: a closure on the host has whole accesses.
     pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
@@ -204,8 +207,9 @@ impl Queue {
     /// Waits for a command that was just enqueued, if the queue is a blocking one.
     ///
     /// # Errors
-    /// If waiting here could never end. The command is in the queue then, but its event is lost with the error, and a
-    /// caller that is told that it failed may enqueue it again. So it is cancelled, and is not run unless it has started.
+    /// If waiting here could never end. The command is in the queue then, but its event is lost
+    /// with the error, and a caller that is told that it failed may enqueue it again. So it is
+    /// cancelled, and is not run unless it has started.
     #[inline]
     pub(crate) fn wait_if_blocking(&self, event: &Event) -> Result<()> {
         if self.shared().options().blocking {
@@ -226,7 +230,8 @@ impl Queue {
         self.enqueue_command(body, groups, request, false).map(drop)
     }
 
-    /// The code that depends on the body's type is little, and by itself: so little code is added by another type.
+    /// The code that depends on the body's type is little, and by itself: so little code is added
+    /// by another type.
     #[inline]
     fn enqueue_command<B: Body>(
         &self,
@@ -339,8 +344,8 @@ impl Queue {
         !head.options.in_order || !memories.all(can_be_here)
     }
 
-    /// Takes the command's number, with its trackers locked, and gathers the waits that the queue's order demands. True
-    /// if the command's list is open then, as a barrier's has to be early.
+    /// Takes the command's number, with its trackers locked, and gathers the waits that the queue's
+    /// order demands. True if the command's list is open then, as a barrier's has to be early.
     #[inline(always)]
     fn take_place(
         &self,
@@ -431,8 +436,9 @@ impl Queue {
         if let Err(panic) = told {
             waits.rare().panics.push(panic);
         }
-        // The waits are not registered yet, so the command, and with it the queue,
-        // is still there. The queue of one that is ready is marked later: as it is handed over, or when it is a migration.
+        // The waits are not registered yet, so the command, and with it the queue, is still there.
+        // The queue of one that is ready is marked later: as it is handed over, or when it is a
+        // migration.
         let flushes = head.needs_flush && all > 0 && queue.mark_dirty();
         let command = waits.push(WANT_EACH);
         if flushes {
@@ -441,8 +447,8 @@ impl Queue {
         command
     }
 
-    /// Enqueues a command that does nothing in place of one whose accesses have no bytes. They are checked as that one's
-    /// would be.
+    /// Enqueues a command that does nothing in place of one whose accesses have no bytes. They are
+    /// checked as that one's would be.
     ///
     /// # Errors
     /// As [`Queue::enqueue`].
@@ -541,7 +547,8 @@ impl Queue {
     #[cold]
     fn take_number_as_barrier(&self, waits: &mut Waits<'_>, id: EventId, full: bool) {
         let queue = self.shared();
-        // A thread that looks at the open list before the number is known sees none that the queue has passed.
+        // A thread that looks at the open list before the number is known sees none that the queue
+        // has passed.
         waits.s.sequence.set(u64::MAX);
         // Commands find it at the gate before it is registered.
         open(waits.slot, id);
@@ -622,8 +629,9 @@ impl Queue {
     }
 }
 
-/// Tells a driver of a command. If it panics, as where it asks a user's kernel for its name, the command is registered all
-/// the same: half enqueued it would never end. It is then one that the driver does not know, and fails as that.
+/// Tells a driver of a command. If it panics, as where it asks a user's kernel for its name, the
+/// command is registered all the same: half enqueued it would never end. It is then one that the
+/// driver does not know, and fails as that.
 pub(crate) fn tell_driver(submission: Submission<'_>) -> std::thread::Result<()> {
     let queue = submission.queue;
     catch_unwind(AssertUnwindSafe(|| queue.driver().submit(submission)))
@@ -636,8 +644,9 @@ pub(crate) fn log_panic(panic: Box<dyn Any + Send>) {
     quietly(|| tracing::error!(message, "a driver panicked as it was told of a command"));
 }
 
-/// The end of an enqueue that needed more than most. A user's code (wakers, subscribers of the log, callbacks, destructors
-/// of errors) comes after the command and all its helpers are handed over: it may wait for any of them.
+/// The end of an enqueue that needed more than most. A user's code (wakers, subscribers of the log,
+/// callbacks, destructors of errors) comes after the command and all its helpers are handed over:
+/// it may wait for any of them.
 #[cold]
 fn conclude_rare(queue: &QueueShared, mut waits: Waits<'_>, id: EventId, command: Option<Command>) {
     if waits.has_helpers() || waits.is_unsettled() {
@@ -685,8 +694,8 @@ fn hand_over_with_helpers(
     wake();
 }
 
-/// An event that is over when another one is, and all commands with numbers below `end` in the queue there.
-/// It fails with the other one alone.
+/// An event that is over when another one is, and all commands with numbers below `end` in the
+/// queue there. It fails with the other one alone.
 pub(crate) fn turn_of(queue: &Queue, event: &Event, prefix: (&'static super::Place, u64)) -> Event {
     // The event may be another context's, and so are the commands before it in its queue.
     note_waits(queue.shared(), std::slice::from_ref(event));
@@ -712,12 +721,13 @@ fn hand_over(queue: &QueueShared, command: Command) {
     if is_done_by_anyone(&command) || queue.head().needs_flush {
         return hand_over_contained(queue, command).unwrap_or_else(log_panic);
     }
-    // Nothing comes after it: if the driver panics, the command fails, and the caller hears of the panic.
+    // Nothing comes after it: if the driver panics, the command fails, and the caller hears of the
+    // panic.
     queue.router().tell(Notification::Ready(command));
 }
 
-/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the
-/// same. Gives the panic, to be logged then.
+/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the
+/// rest is done all the same. Gives the panic, to be logged then.
 fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Result<()> {
     if is_done_by_anyone(&command) {
         dispatch(command);
@@ -729,8 +739,8 @@ fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Re
     let ready = Notification::Ready(command);
     let told = catch_unwind(AssertUnwindSafe(|| head.router.tell(ready)));
     drop(seen_to);
-    // Marked also for commands that were submitted before: another thread may have flushed the queue since, and this one
-    // flushes only dirty queues.
+    // Marked also for commands that were submitted before: another thread may have flushed the
+    // queue since, and this one flushes only dirty queues.
     if head.needs_flush && queue.mark_dirty() {
         queue.flush();
     }

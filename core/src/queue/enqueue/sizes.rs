@@ -1,15 +1,16 @@
-//! Content sizes that a command reads, for a driver that brings bytes from one of its memories to another by itself
-//! ([`Driver::moves_within_spaces`](crate::driver::Driver::moves_within_spaces)).
+//! Content sizes that a command reads, for a driver that brings bytes from one of its memories to
+//! another by itself ([`Driver::moves_within_spaces`](crate::driver::Driver::moves_within_spaces)).
 //!
-//! The core makes no migration then, so the command itself has to come after the last writer of the size, and before the
-//! next. It reads the size like any other argument.
+//! The core makes no migration then, so the command itself has to come after the last writer of the
+//! size, and before the next. It reads the size like any other argument.
 
 use super::super::Queue;
 use crate::access::AccessMode;
 use crate::memory::access::Access;
 use crate::memory::{CONTENT_SIZE_BYTES, MemoryRef};
 
-/// The objects that hold the content sizes of a command's accesses, and that are not accessed themselves.
+/// The objects that hold the content sizes of a command's accesses, and that are not accessed
+/// themselves.
 pub(crate) struct Sizes(Vec<MemoryRef>);
 
 impl Queue {

@@ -18,7 +18,8 @@ struct Told {
     ready: Mutex<Vec<Command>>,
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Told {
     fn name(&self) -> &'static str {
         "told"
@@ -95,8 +96,8 @@ fn gates(count: usize) -> (Vec<UserEvent>, Vec<Event>) {
     (gates, events)
 }
 
-/// While a command with a long list of waits is enqueued, its context joins another list, the first one fails, and its
-/// marker's slot is somebody else's.
+/// While a command with a long list of waits is enqueued, its context joins another list, the first
+/// one fails, and its marker's slot is somebody else's.
 #[test]
 fn a_list_that_fails_while_its_command_is_registered_fails_the_command() {
     let stage = Stage::new();
@@ -123,8 +124,8 @@ fn a_list_that_fails_while_its_command_is_registered_fails_the_command() {
     );
 }
 
-/// A driver may start a command at once as it is told of it, on another thread. That looks at the command's fields
-/// outside of its slot.
+/// A driver may start a command at once as it is told of it, on another thread. That looks at the
+/// command's fields outside of its slot.
 #[test]
 fn a_command_is_complete_when_its_driver_is_told_of_it() {
     let stage = Stage::new();

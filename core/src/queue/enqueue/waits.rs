@@ -42,10 +42,11 @@ pub(super) struct Rare<'a> {
     /// The gathered waits, once they are more than fit.
     pub(super) gathered: Vec<Gathered>,
     pub(super) poison: Option<Error>,
-    /// The marker that stands for a list of explicit waits. Its context may forget it at any time, and then only this keeps
-    /// how it ended.
+    /// The marker that stands for a list of explicit waits. Its context may forget it at any time,
+    /// and then only this keeps how it ended.
     pub(super) joined: Option<Event>,
-    /// The marker that the context has forgotten for it. To drop it may drop an error, whose payload is a user's.
+    /// The marker that the context has forgotten for it. To drop it may drop an error, whose
+    /// payload is a user's.
     pub(super) forgotten: Option<Event>,
     /// Errors that were replaced: dropped after the trackers are unlocked.
     pub(super) discarded: Vec<Error>,
@@ -57,7 +58,8 @@ pub(super) struct Rare<'a> {
     /// Helpers that were made meanwhile and are ready: handed over after the
     /// trackers are unlocked.
     pub(super) ready: Vec<Command>,
-    /// The queue was marked as dirty, and there are flush demands: it is flushed after the trackers are unlocked.
+    /// The queue was marked as dirty, and there are flush demands: it is flushed after the trackers
+    /// are unlocked.
     pub(super) flushes: bool,
     /// Waits that were over when they were to be registered, and that a driver
     /// wants to hear of.
@@ -195,16 +197,18 @@ impl<'a> Waits<'a> {
         self.push(flags)
     }
 
-    /// The first half of [`Waits::register`]: counts the gathered waits, and makes room for its edges. From here on the
-    /// command's state says whether it must not run, and nothing of the command is written but its edges: once a driver
-    /// with a sync domain was told of it, others look at it.
+    /// The first half of [`Waits::register`]: counts the gathered waits, and makes room for its
+    /// edges. From here on the command's state says whether it must not run, and nothing of the
+    /// command is written but its edges: once a driver with a sync domain was told of it, others
+    /// look at it.
     #[inline]
     pub(super) fn count(&mut self, flags: u32) {
         let mut flags = flags;
         let mut count = u32::try_from(self.count).unwrap_or(u32::MAX);
         if let Some(rare) = &mut self.rare {
             if count > MAX_WAITS {
-                // So many commands do not fit into most memories. A wait that is not counted would run a command early.
+                // So many commands do not fit into most memories. A wait that is not counted would
+                // run a command early.
                 eprintln!("quipu: a command waits for {count} others; {MAX_WAITS} can be counted");
                 std::process::abort();
             }
@@ -278,8 +282,8 @@ impl<'a> Waits<'a> {
                     } else {
                         Tag::OverflowOrder
                     };
-                    // A pointer to the whole edge, which the thread that ends the event reads, and not to its first word
-                    // alone.
+                    // A pointer to the whole edge, which the thread that ends the event reads, and
+                    // not to its first word alone.
                     (edge.cast(), tag)
                 }
             };
@@ -304,10 +308,11 @@ impl<'a> Waits<'a> {
             && wait.propagates()
             && let Some(target) = event.slot()
         {
-            // SAFETY: closed as failed, and held if this is called. The caller of the enqueue holds the events of its list,
-            // and `Rare::joined` holds the marker for them. A hazard was found in a tracker that stays locked until after
-            // this. If it had failed before, its cause was found there too (`fail`), this command is poisoned, and nothing is
-            // called. If it fails now, it has to lock the tracker before it closes its list.
+            // SAFETY: closed as failed, and held if this is called. The caller of the enqueue holds
+            // the events of its list, and `Rare::joined` holds the marker for them. A hazard was
+            // found in a tracker that stays locked until after this. If it had failed before, its
+            // cause was found there too (`fail`), this command is poisoned, and nothing is called.
+            // If it fails now, it has to lock the tracker before it closes its list.
             poison(self.s, || unsafe { target.held().error() }.for_dependant());
         }
         if flags & WANT_EACH != 0 {
@@ -326,9 +331,10 @@ impl<'a> Waits<'a> {
         (self.s.state.resolve_many(over) == Resolved::Last).then(|| Command::from_slot(self.slot))
     }
 
-    /// The steps that must not be done while trackers are locked: watches the prefix, and tells the driver of waits that
-    /// were over by the time they were to be registered. Gives the command if that makes it ready. Watchers that turn out
-    /// to be due are added to `served`: to tell them may run a user's code, so the command is handed over first.
+    /// The steps that must not be done while trackers are locked: watches the prefix, and tells the
+    /// driver of waits that were over by the time they were to be registered. Gives the command if
+    /// that makes it ready. Watchers that turn out to be due are added to `served`: to tell them
+    /// may run a user's code, so the command is handed over first.
     #[cold]
     pub(super) fn settle(&mut self, id: EventId, served: &mut Vec<Watcher>) -> Option<Command> {
         let rare = self.rare();
@@ -354,7 +360,8 @@ impl<'a> Waits<'a> {
         owned
     }
 
-    /// Hands over the helpers that were made for this command. As [`settle`](Waits::settle) in all else.
+    /// Hands over the helpers that were made for this command. As [`settle`](Waits::settle) in all
+    /// else.
     #[cold]
     pub(super) fn release_helpers(&mut self, served: &mut Vec<Watcher>) {
         let rare = self.rare();
@@ -397,7 +404,8 @@ impl<'a> Waits<'a> {
             next: AtomicU64::new(0),
             dependant,
         });
-        // SAFETY: under construction by this thread, and no driver was told of it yet (`Waits::count`).
+        // SAFETY: under construction by this thread, and no driver was told of it yet
+        // (`Waits::count`).
         unsafe { self.s.extend() }.edges = edges.collect();
     }
 

@@ -9,8 +9,8 @@ use std::time::Instant;
 pub(crate) const WORTH_SHARING_NS: u64 = 10_000;
 /// A share of a launch is at least this long, if its groups are short.
 pub(crate) const CHUNK_NS: u64 = 2_000;
-/// ... and no longer than this, if they are shorter. To claim one takes some thousandths of it. No other worker can have
-/// a part of a claimed share, even if that is the longest there is.
+/// ... and no longer than this, if they are shorter. To claim one takes some thousandths of it. No
+/// other worker can have a part of a claimed share, even if that is the longest there is.
 pub(crate) const LONGEST_CHUNK_NS: u64 = 10_000;
 /// ... unless that would be more of them than this for each worker.
 pub(crate) const MOST_CHUNKS: u64 = 32;
@@ -31,7 +31,8 @@ struct Entry {
 /// See the module. One per worker.
 pub(crate) struct Costs(Box<[Cell<Entry>]>);
 
-/// Nanoseconds that two looks at the clock take, which is part of every measured cost: more than a small body takes.
+/// Nanoseconds that two looks at the clock take, which is part of every measured cost: more than a
+/// small body takes.
 pub(crate) static CLOCK_NS: LazyLock<u64> = LazyLock::new(|| {
     let looks = (0..100).map(|_| Instant::now().elapsed().as_nanos() as u64);
     looks.min().unwrap_or(0)

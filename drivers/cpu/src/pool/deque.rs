@@ -87,8 +87,8 @@ impl Deque {
         fit
     }
 
-    /// Shares items, the first one first, and pushes those that do not fit there; gives the number that it took. Owner
-    /// only.
+    /// Shares items, the first one first, and pushes those that do not fit there; gives the number
+    /// that it took. Owner only.
     pub(crate) fn share(&self, items: &[u64]) -> usize {
         let shared = self.shared_batch.0.put(items);
         shared + self.push_all(&items[shared..])

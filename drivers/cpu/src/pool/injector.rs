@@ -191,7 +191,8 @@ mod models {
         });
     }
 
-    /// Two hand in while two take: every task comes out once, with all writes to it before it was handed in.
+    /// Two hand in while two take: every task comes out once, with all writes to it before it was
+    /// handed in.
     #[test]
     fn every_task_is_taken_once() {
         loom::model(|| {

@@ -1,16 +1,17 @@
 //! An open invitation to share a launch: each worker has a place for one, where all others see it.
 //!
-//! It costs its owner a store, however many workers it is for. Tickets in the owner's deque, one for each, would make the
-//! owner and the others begin later.
+//! It costs its owner a store, however many workers it is for. Tickets in the owner's deque, one
+//! for each, would make the owner and the others begin later.
 //!
-//! `open` has the invitation's number in its upper half and the number of workers that may still come in its lower. The
-//! owner writes the word before it opens, and only while none may come. A worker that comes reads the word before it
-//! takes itself off the count. That fails if the count was changed meanwhile, and so the worker did not read the word of
-//! a later invitation.
+//! `open` has the invitation's number in its upper half and the number of workers that may still
+//! come in its lower. The owner writes the word before it opens, and only while none may come. A
+//! worker that comes reads the word before it takes itself off the count. That fails if the count
+//! was changed meanwhile, and so the worker did not read the word of a later invitation.
 
 use quipu_scheduler::sync::{AtomicU64, Ordering};
 
-/// An invitation. In a line of its own, which all workers that look for work read, and the next line, which comes along.
+/// An invitation. In a line of its own, which all workers that look for work read, and the next
+/// line, which comes along.
 #[repr(align(128))]
 pub(crate) struct Invitation {
     open: AtomicU64,
@@ -37,14 +38,16 @@ impl Invitation {
         }
     }
 
-    /// The number that the next invitation has; `None` while an earlier one is open. Only for the place's owner.
+    /// The number that the next invitation has; `None` while an earlier one is open. Only for the
+    /// place's owner.
     pub(crate) fn next(&self) -> Option<Number> {
         // Acquire: the worker that came last has read the word.
         let (number, count) = unpack(self.open.load(Ordering::Acquire));
         (count == 0).then(|| Number(number.0.wrapping_add(1)))
     }
 
-    /// Invites so many: each gets the word. Only for the place's owner, with the [next](Self::next) number.
+    /// Invites so many: each gets the word. Only for the place's owner, with the [next](Self::next)
+    /// number.
     pub(crate) fn open(&self, number: Number, word: u64, count: u32) {
         self.word.store(word, Ordering::Relaxed);
         self.open.store(pack(number, count), Ordering::Release);
@@ -55,7 +58,8 @@ impl Invitation {
         self.open.load(Ordering::Relaxed) as u32 != 0
     }
 
-    /// Accepts the invitation, if one may come. Gives the word, and the number of workers that may still come.
+    /// Accepts the invitation, if one may come. Gives the word, and the number of workers that may
+    /// still come.
     pub(crate) fn accept(&self) -> Option<(u64, u32)> {
         let mut open = self.open.load(Ordering::Acquire);
         loop {
@@ -75,8 +79,8 @@ impl Invitation {
         }
     }
 
-    /// Withdraws the invitation of this number. Gives the number of workers that have not come. May be called any number
-    /// of times.
+    /// Withdraws the invitation of this number. Gives the number of workers that have not come. May
+    /// be called any number of times.
     pub(crate) fn withdraw(&self, number: Number) -> u32 {
         let mut open = self.open.load(Ordering::Relaxed);
         loop {
@@ -126,8 +130,8 @@ mod models {
     use super::*;
     use loom::sync::Arc;
 
-    /// A worker comes while an invitation follows another: each word is had once, by a worker that comes or by the owner
-    /// that withdraws it.
+    /// A worker comes while an invitation follows another: each word is had once, by a worker that
+    /// comes or by the owner that withdraws it.
     #[test]
     fn every_word_is_had_by_as_many_as_were_invited() {
         loom::model(|| {
@@ -164,7 +168,8 @@ mod models {
         });
     }
 
-    /// An invitation is opened while a worker falls asleep: the worker sees it in its last look, or is chosen.
+    /// An invitation is opened while a worker falls asleep: the worker sees it in its last look, or
+    /// is chosen.
     #[test]
     fn an_invitation_is_not_slept_over() {
         loom::model(|| {

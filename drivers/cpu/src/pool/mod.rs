@@ -18,44 +18,50 @@
 //! | an open invitation, as a share of a launch | every worker |
 //! | `next` or `gathered` of a worker | that worker alone |
 //!
-//! **Private places are empty while a thread runs a user's code.** A user's code is a command's body and its
-//! destructor, a callback, a waker, and the commands of a driver that runs them on the calling thread. It may take any
-//! time, and it may block on things that the pool knows nothing of.
+//! **Private places are empty while a thread runs a user's code.** A user's code is a command's
+//! body and its destructor, a callback, a waker, and the commands of a driver that runs them on the
+//! calling thread. It may take any time, and it may block on things that the pool knows nothing of.
 //!
-//! 1. Only the end of a command fills private places (`Worker::accept`). A command that a user's code makes ready comes
-//!    through the driver's `notify`, and goes to the deque or to an injector (`Worker::push`).
-//! 2. The end of a command drops the body first, and then releases dependants. So destructors find private places
-//!    empty.
-//! 3. The core calls a *publisher* before it calls a waker or a callback, and before it runs commands of a driver on
-//!    this thread (`quipu_scheduler::command::replace_publisher`). The publisher moves all from private places to the deque
-//!    (`Worker::publish`).
-//! 4. A worker empties `next` before it runs that command. If it runs an urgent command first, it moves `next` to the
-//!    deque (`Worker::take`).
-//! 5. A command that waits moves `next` to the deque, and then gives its role away (`Worker::wait_inside`).
+//! 1. Only the end of a command fills private places (`Worker::accept`). A command that a user's
+//!    code makes ready comes through the driver's `notify`, and goes to the deque or to an injector
+//!    (`Worker::push`).
+//! 2. The end of a command drops the body first, and then releases dependants. So destructors find
+//!    private places empty.
+//! 3. The core calls a *publisher* before it calls a waker or a callback, and before it runs
+//!    commands of a driver on this thread (`quipu_scheduler::command::replace_publisher`). The
+//!    publisher moves all from private places to the deque (`Worker::publish`).
+//! 4. A worker empties `next` before it runs that command. If it runs an urgent command first, it
+//!    moves `next` to the deque (`Worker::take`).
+//! 5. A command that waits moves `next` to the deque, and then gives its role away
+//!    (`Worker::wait_inside`).
 //!
-//! **While a thread runs a user's code, every task in a public place is noticed:** some worker looks for work or is being
-//! woken, or no worker sleeps.
+//! **While a thread runs a user's code, every task in a public place is noticed:** some worker
+//! looks for work or is being woken, or no worker sleeps.
 //!
-//! 1. A thread that adds a task executes a fence after the addition. Then it looks for sleepers. A thread that adds to an
-//!    injector, or that adds while a user's code runs, does this at once (`wake_in`, `wake_unless_somebody_looks`). A
-//!    worker that adds to its own deque between two tasks does this before it runs the next one
-//!    (`Worker::see_to_surplus`), even if the next task is known to be short: that task may block.
-//! 2. A worker that falls asleep joins the sleepers, executes a fence, and looks into all public places once more
-//!    (`Sleep::announce`). One of the two fences is first. If the adder's is first, the worker finds the task. If the
-//!    worker's is first, the adder finds the sleeper, and wakes it unless another worker is counted as looking or as
-//!    being woken.
-//! 3. A worker that is counted so looks into all public places before it sleeps, after such a fence. If it finds another
-//!    task first and no other worker looks, it executes a fence, and wakes a sleeper if a task is left (`pass_on_wake`).
-//! 4. A task that a thread has in its hands, on the way from one public place to another, is added anew as by 1 (`show_again`).
+//! 1. A thread that adds a task executes a fence after the addition. Then it looks for sleepers. A
+//!    thread that adds to an injector, or that adds while a user's code runs, does this at once
+//!    (`wake_in`, `wake_unless_somebody_looks`). A worker that adds to its own deque between two
+//!    tasks does this before it runs the next one (`Worker::see_to_surplus`), even if the next task
+//!    is known to be short: that task may block.
+//! 2. A worker that falls asleep joins the sleepers, executes a fence, and looks into all public
+//!    places once more (`Sleep::announce`). One of the two fences is first. If the adder's is
+//!    first, the worker finds the task. If the worker's is first, the adder finds the sleeper, and
+//!    wakes it unless another worker is counted as looking or as being woken.
+//! 3. A worker that is counted so looks into all public places before it sleeps, after such a
+//!    fence. If it finds another task first and no other worker looks, it executes a fence, and
+//!    wakes a sleeper if a task is left (`pass_on_wake`).
+//! 4. A task that a thread has in its hands, on the way from one public place to another, is added
+//!    anew as by 1 (`show_again`).
 //!
-//! So a ready command waits at most for instructions of the pool itself, for a bounded spin of a worker that looks, and for
-//! a thread to wake. The end of a command runs its dependant next without a fence or a wake, as no user's code runs
-//! between the two.
+//! So a ready command waits at most for instructions of the pool itself, for a bounded spin of a
+//! worker that looks, and for a thread to wake. The end of a command runs its dependant next
+//! without a fence or a wake, as no user's code runs between the two.
 //!
-//! This says nothing of three cases. Groups of one launch are one command, and a worker runs the groups that it has
-//! claimed one after the other. A command of a sub-device waits for that sub-device's workers. A thread that
-//! [lends itself](quipu_scheduler::driver::InlineExecutor) keeps commands that call themselves brief until it runs them or ends
-//! the loan, but not while a callback or another command runs on it.
+//! This says nothing of three cases. Groups of one launch are one command, and a worker runs the
+//! groups that it has claimed one after the other. A command of a sub-device waits for that
+//! sub-device's workers. A thread that [lends itself](quipu_scheduler::driver::InlineExecutor)
+//! keeps commands that call themselves brief until it runs them or ends the loan, but not while a
+//! callback or another command runs on it.
 
 mod cost;
 mod deque;
@@ -126,8 +132,9 @@ impl Task {
     /// A task back from its word.
     ///
     /// # Safety
-    /// The word is of [`into_word`](Task::into_word) or [`command_word`](Task::command_word), and the caller's: it is in
-    /// no list any more, where another thread would find it, and is not used again unless the result is forgotten.
+    /// The word is of [`into_word`](Task::into_word) or [`command_word`](Task::command_word), and
+    /// the caller's: it is in no list any more, where another thread would find it, and is not used
+    /// again unless the result is forgotten.
     #[inline]
     unsafe fn from_word(word: u64) -> Self {
         debug_assert_ne!(word, 0);
@@ -136,7 +143,8 @@ impl Task {
             // SAFETY: a ticket's word is that of its box, which is the caller's.
             return Self::Ticket(unsafe { Box::from_raw(pointer) });
         }
-        // SAFETY: a command's word is its address, which is not null, and the command is the caller's.
+        // SAFETY: a command's word is its address, which is not null, and the command is the
+        // caller's.
         unsafe {
             Self::Command(Command::from_raw(NonNull::new_unchecked(
                 std::ptr::with_exposed_provenance_mut(word as usize),
@@ -168,8 +176,9 @@ impl Task {
         }
     }
 
-    /// True if a guest may run it: its code does not block, or the guest's wait needs it and so loses nothing by it. A kernel
-    /// that is code for other devices, too, has nothing to block on. Host tasks may count on a thread of the pool.
+    /// True if a guest may run it: its code does not block, or the guest's wait needs it and so
+    /// loses nothing by it. A kernel that is code for other devices, too, has nothing to block on.
+    /// Host tasks may count on a thread of the pool.
     fn is_for_guest(&self, waiter: &Waiter<'_>) -> bool {
         let command = self.command();
         match command.kind() {
@@ -240,8 +249,8 @@ pub(crate) struct Pool {
     attendant: Attendant,
     published: Published,
     guest: AtomicBool,
-    /// The costs that the last guest knew, for the next: a worker that does not know the cost of a group runs one alone
-    /// before it shares a launch.
+    /// The costs that the last guest knew, for the next: a worker that does not know the cost of a
+    /// group runs one alone before it shares a launch.
     guests_costs: Mutex<Option<Costs>>,
     ending: AtomicBool,
     /// The workers that have had a thread.
@@ -255,9 +264,9 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Attendant(AtomicUsize);
 
-/// Changes when tasks are put into a deque while a worker looks for work, and its upper half when an invitation is
-/// opened. To look at this costs a spinning worker, and a thread that shares a core with it, less than to look into all
-/// deques.
+/// Changes when tasks are put into a deque while a worker looks for work, and its upper half when
+/// an invitation is opened. To look at this costs a spinning worker, and a thread that shares a
+/// core with it, less than to look into all deques.
 #[repr(align(128))]
 struct Published(AtomicU64);
 
@@ -417,8 +426,8 @@ impl Pool {
         self.wake_in(team);
     }
 
-    /// Hands in commands from outside that one event made ready, newest first, under one lock. They are
-    /// to be run in the order in which they were enqueued.
+    /// Hands in commands from outside that one event made ready, newest first, under one lock. They
+    /// are to be run in the order in which they were enqueued.
     pub(crate) fn inject_many(&self, commands: &mut Vec<Command>) {
         let usual = |command: &Command| {
             command.queue().owner().1 == POOL_DEVICE
@@ -549,8 +558,8 @@ impl Pool {
         }
     }
 
-    /// Wakes a worker, unless one looks or is being woken, after a thread has put tasks into a deque, and before it goes
-    /// on with a user's code.
+    /// Wakes a worker, unless one looks or is being woken, after a thread has put tasks into a
+    /// deque, and before it goes on with a user's code.
     fn wake_unless_somebody_looks(&self) {
         let chosen = self.sleep.wake_unless_somebody_looks(&self.own.workers);
         self.tell_spinners();
@@ -580,9 +589,10 @@ impl Pool {
         }
     }
 
-    /// Called after a worker has stopped looking for work: wakes another for the tasks that it leaves. Perhaps no worker
-    /// was woken for tasks of all workers while one looked; `is_last` says that none looks any more. For tasks of a
-    /// sub-device this worker may have been woken itself, whether or not others look.
+    /// Called after a worker has stopped looking for work: wakes another for the tasks that it
+    /// leaves. Perhaps no worker was woken for tasks of all workers while one looked; `is_last`
+    /// says that none looks any more. For tasks of a sub-device this worker may have been woken
+    /// itself, whether or not others look.
     fn pass_on_wake(&self, worker: usize, is_last: bool) {
         if is_last && self.has_work_for_all() {
             self.wake_in(&self.own);
@@ -600,7 +610,8 @@ impl Pool {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// True of the deque of the only worker: a guest helps while that sleeps, and then there is nothing in it.
+    /// True of the deque of the only worker: a guest helps while that sleeps, and then there is
+    /// nothing in it.
     #[inline]
     fn is_unshared(&self, deque: usize) -> bool {
         self.worker_count == 1 && deque == 0

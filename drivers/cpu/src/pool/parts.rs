@@ -42,8 +42,8 @@ pub(crate) enum Division {
 }
 
 pub(crate) struct Parts {
-    /// The parts, as ranges of places. Places are groups if parts are neighbours, and else go in the order of the parts
-    /// that groups were dealt to.
+    /// The parts, as ranges of places. Places are groups if parts are neighbours, and else go in
+    /// the order of the parts that groups were dealt to.
     parts: SmallVec<[Part; 2]>,
     /// Places that are claimed at once, at least and at most.
     least: u32,
@@ -53,7 +53,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Divides groups into a part for each of so many workers, or fewer, for none is to be shorter than a piece.
+    /// Divides groups into a part for each of so many workers, or fewer, for none is to be shorter
+    /// than a piece.
     pub(crate) fn new(groups: Range<u32>, workers: usize, division: Division) -> Self {
         let bounded = |count| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         let (least, most) = match division {
@@ -82,8 +83,8 @@ impl Parts {
         left / self.least as usize
     }
 
-    /// The next piece for a worker, or for a thread that is none and so owns no part. Several workers own a part if there
-    /// are fewer parts than workers.
+    /// The next piece for a worker, or for a thread that is none and so owns no part. Several
+    /// workers own a part if there are fewer parts than workers.
     pub(crate) fn claim(&self, worker: Option<usize>) -> Option<Range<u32>> {
         let places = self.claim_places(worker)?;
         let Some(groups) = &self.dealt else {
@@ -120,7 +121,8 @@ impl Parts {
             if self.left(most_left).is_empty() {
                 return None;
             }
-            // Of groups that are dealt out, the next: a worker that has none left goes on in about their order.
+            // Of groups that are dealt out, the next: a worker that has none left goes on in about
+            // their order.
             let Some(own) = own.filter(|_| self.dealt.is_none()) else {
                 if let Some(piece) = self.take(most_left, |left| self.piece(left)) {
                     return Some(piece);
@@ -149,7 +151,8 @@ impl Parts {
         unpack(self.parts[part].0.load(Ordering::Relaxed))
     }
 
-    /// Takes from a part the range that `choose` chooses of it: its front, or its back. Not if it is empty.
+    /// Takes from a part the range that `choose` chooses of it: its front, or its back. Not if it
+    /// is empty.
     fn take(&self, part: usize, choose: impl Fn(&Range<u32>) -> Range<u32>) -> Option<Range<u32>> {
         let word = &self.parts[part].0;
         let mut now = word.load(Ordering::Relaxed);
@@ -245,7 +248,8 @@ mod tests {
         ends
     }
 
-    /// A quarter takes a hundred times as long as the rest: a worker that had to do all of it would end last by far.
+    /// A quarter takes a hundred times as long as the rest: a worker that had to do all of it would
+    /// end last by far.
     #[test]
     fn groups_of_different_length_end_together() {
         let cost = |group| if group < 16 { 100 } else { 1 };

@@ -1,13 +1,14 @@
 //! The shared batch: long tasks that became ready together, to be taken one by one, each once.
 //!
-//! Many workers come for them in the same moment. From a ring each would take the first by an exchange, which fails
-//! whenever another worker was quicker. Here each clears the bit of the task that it takes, and mostly it is alone to
-//! want that one. A worker has the [habit](Habit) to begin in the slot in which it began the last time: programs repeat
-//! themselves, so the task's data is in that worker's cache. After its first task a worker takes the others in order: the
-//! longest of them must not be last.
+//! Many workers come for them in the same moment. From a ring each would take the first by an
+//! exchange, which fails whenever another worker was quicker. Here each clears the bit of the task
+//! that it takes, and mostly it is alone to want that one. A worker has the [habit](Habit) to begin
+//! in the slot in which it began the last time: programs repeat themselves, so the task's data is
+//! in that worker's cache. After its first task a worker takes the others in order: the longest of
+//! them must not be last.
 //!
-//! The owner puts tasks on the shared batch only when none is left, and into empty slots only: a worker that has taken a
-//! task empties its slot.
+//! The owner puts tasks on the shared batch only when none is left, and into empty slots only: a
+//! worker that has taken a task empties its slot.
 
 use quipu_scheduler::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -28,7 +29,8 @@ pub(crate) struct SharedBatch {
     slots: Box<[AtomicU64]>,
 }
 
-/// The slot in which a worker begins when tasks were put on a shared batch: the one in which it began the last time.
+/// The slot in which a worker begins when tasks were put on a shared batch: the one in which it
+/// began the last time.
 #[derive(Debug, Default)]
 pub(crate) struct Habit {
     slot: Cell<u32>,
@@ -67,7 +69,8 @@ impl SharedBatch {
         self.left.load(Ordering::Relaxed).count_ones() as usize
     }
 
-    /// Puts tasks there, the first one first, as many as fit. Gives their number: none while there are some. Owner only.
+    /// Puts tasks there, the first one first, as many as fit. Gives their number: none while there
+    /// are some. Owner only.
     pub(crate) fn put(&self, tasks: &[u64]) -> usize {
         let count = tasks.len().min(SLOTS);
         let slots = &self.slots[..count];
@@ -198,8 +201,8 @@ mod models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// While the owner takes tasks and puts others there, another takes some: each is taken once, and its taker sees all
-    /// writes from before it was put there.
+    /// While the owner takes tasks and puts others there, another takes some: each is taken once,
+    /// and its taker sees all writes from before it was put there.
     #[test]
     fn every_task_is_had_once() {
         loom::model(|| {

@@ -136,8 +136,8 @@ impl Sleep {
         self.choose(allowed)
     }
 
-    /// Called after work was added: as [`wake_one`](Self::wake_one), but not while a worker is being woken, which will
-    /// look.
+    /// Called after work was added: as [`wake_one`](Self::wake_one), but not while a worker is
+    /// being woken, which will look.
     pub(crate) fn wake_unless_somebody_looks(&self, allowed: &Workers) -> Option<usize> {
         fence(Ordering::SeqCst);
         if self.looking() != 0 {
@@ -240,8 +240,9 @@ mod models {
         });
     }
 
-    /// A running command offers a task while the other worker comes back from an earlier wake, for which nobody else is
-    /// woken: it finds the task, at the latest in its last look, or is chosen again.
+    /// A running command offers a task while the other worker comes back from an earlier wake, for
+    /// which nobody else is woken: it finds the task, at the latest in its last look, or is chosen
+    /// again.
     #[test]
     fn who_is_being_woken_is_counted_on() {
         loom::model(|| {
@@ -270,8 +271,8 @@ mod models {
         });
     }
 
-    /// A running command offers two tasks while one worker is being woken and another sleeps. Perhaps no worker was woken
-    /// for either: the one that finds a task sees to the other.
+    /// A running command offers two tasks while one worker is being woken and another sleeps.
+    /// Perhaps no worker was woken for either: the one that finds a task sees to the other.
     #[test]
     fn who_is_being_woken_sees_to_the_rest() {
         loom::model(|| {
@@ -314,8 +315,8 @@ mod models {
         });
     }
 
-    /// A worker puts tasks into its deque as a command of its own ends, and fences before it runs the next one, while
-    /// another worker falls asleep.
+    /// A worker puts tasks into its deque as a command of its own ends, and fences before it runs
+    /// the next one, while another worker falls asleep.
     #[test]
     fn what_lies_beside_a_running_command_is_not_slept_over() {
         loom::model(|| {
@@ -343,8 +344,9 @@ mod models {
         });
     }
 
-    /// While one worker looks for work and another sleeps, two pieces of it are added. Perhaps no worker was woken for
-    /// either, as one was looking: the one that finds a piece sees to the other.
+    /// While one worker looks for work and another sleeps, two pieces of it are added. Perhaps no
+    /// worker was woken for either, as one was looking: the one that finds a piece sees to the
+    /// other.
     #[test]
     fn who_stops_looking_sees_to_the_rest() {
         loom::model(|| {

@@ -1,8 +1,9 @@
 //! A launch that several workers share.
 //!
-//! Participants claim pieces of it until none is left ([`Parts`]). The first invites others ([`Invitation`]), or hands in
-//! *tickets* where not all workers may come. Each participant, each invited worker that may still come and each ticket
-//! counts. The one that takes the count to zero finishes the command.
+//! Participants claim pieces of it until none is left ([`Parts`]). The first invites others
+//! ([`Invitation`]), or hands in *tickets* where not all workers may come. Each participant, each
+//! invited worker that may still come and each ticket counts. The one that takes the count to zero
+//! finishes the command.
 //!
 //! [`Invitation`]: super::invitation::Invitation
 
@@ -82,8 +83,8 @@ impl Participation {
         Self(NonNull::from(Box::leak(split)))
     }
 
-    /// Counts so many more, which come by this invitation; gives the word for each of them. Called by the first, before
-    /// there are others.
+    /// Counts so many more, which come by this invitation; gives the word for each of them. Called
+    /// by the first, before there are others.
     pub(crate) fn invite(&mut self, count: u32, place: usize, number: Number) -> u64 {
         // SAFETY: there is nobody else.
         let split = unsafe { self.0.as_mut() };

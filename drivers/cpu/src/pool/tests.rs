@@ -90,8 +90,8 @@ fn a_worker_is_woken_for_what_a_guest_leaves() {
     }
 }
 
-/// A worker that was woken for its sub-device's task finds something else to do, and others that may not run that task
-/// look meanwhile: it must wake one that may, which sleeps.
+/// A worker that was woken for its sub-device's task finds something else to do, and others that
+/// may not run that task look meanwhile: it must wake one that may, which sleeps.
 #[test]
 fn a_worker_with_something_else_to_do_wakes_another_for_its_sub_device() {
     let (pool, device, context) = pool_of(NonZero::new(4).unwrap());
@@ -166,8 +166,8 @@ fn occupy(device: &Device, context: &Context, workers: usize) -> Vec<(mpsc::Send
     occupied.collect()
 }
 
-/// A command that ends runs its dependant itself. No other worker can come for that, nor for a turn of others, where
-/// there are none.
+/// A command that ends runs its dependant itself. No other worker can come for that, nor for a turn
+/// of others, where there are none.
 #[test]
 fn a_chain_is_shown_to_nobody() {
     const LENGTH: usize = 2 * 64 + 6;
@@ -223,8 +223,8 @@ impl quipu_scheduler::operation::NativeKernel for Meets {
     }
 }
 
-/// Two kernels that are known to be short become ready together while the other worker sleeps, by a command's end or as a
-/// command runs. Each blocks until the other runs.
+/// Two kernels that are known to be short become ready together while the other worker sleeps, by a
+/// command's end or as a command runs. Each blocks until the other runs.
 #[test]
 fn what_seems_short_is_kept_from_nobody() {
     let workers = NonZero::new(2).unwrap();
@@ -345,8 +345,8 @@ fn invitations_are_told_from_tasks_by_who_looks() {
     pool.sleep.stop_spinning();
 }
 
-/// A worker that knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as
-/// that, and does so once, not each time.
+/// A worker that knows nothing of a kernel runs one group alone first. A thread that waits is a
+/// guest for as long as that, and does so once, not each time.
 #[test]
 fn a_guest_knows_what_the_one_before_it_has_measured() {
     // With one worker, nothing is shared.
@@ -420,8 +420,8 @@ fn last_byte(queue: &Queue, memory: &MemoryRef) -> u8 {
     byte[0]
 }
 
-/// The only worker takes from its deque without a fence, so no other thread may take from it. (A guest that does may be
-/// running the same task as that worker.)
+/// The only worker takes from its deque without a fence, so no other thread may take from it. (A
+/// guest that does may be running the same task as that worker.)
 #[test]
 fn a_guest_takes_nothing_of_the_only_workers_deque() {
     for workers in [1, 2] {
@@ -488,7 +488,8 @@ impl tracing::Subscriber for WaitsItself {
     }
 }
 
-/// A command waits on the only worker, and code within that wait waits, too. Afterwards the worker sleeps as one.
+/// A command waits on the only worker, and code within that wait waits, too. Afterwards the worker
+/// sleeps as one.
 fn wait_within_a_wait(label: &str, wait: impl FnOnce(Event, WaitsItself) + Send + 'static) {
     let (pool, device, context) = pool_of(NonZero::<usize>::MIN);
     let queue = context.queue(&device, QueueOptions::default()).unwrap();
@@ -528,8 +529,8 @@ fn a_clock_may_wait_within_the_wait_that_it_times() {
 
 #[test]
 fn a_subscriber_may_wait_within_the_wait_that_it_hears_of() {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
-    // another test, which has none, and waits as long.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere
+    // for all: one of another test, which has none, and waits as long.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     log_waits_longer_than(Some(Duration::from_millis(1)));
     wait_within_a_wait("by a subscriber", |event, subscriber| {
@@ -573,7 +574,8 @@ unsafe impl Driver for Curious {
     }
 }
 
-/// A pool of one worker that is at a task, and a queue of another driver in the same context. Neither queue has an order.
+/// A pool of one worker that is at a task, and a queue of another driver in the same context.
+/// Neither queue has an order.
 struct Beside {
     queue: Queue,
     others: Queue,
@@ -638,7 +640,8 @@ fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
     told_of.wait().unwrap();
 }
 
-/// A driver that keeps a command, and ends it when it is told that one of another command's waits is over.
+/// A driver that keeps a command, and ends it when it is told that one of another command's waits
+/// is over.
 #[derive(Default)]
 struct Keeps(Mutex<Option<Command>>);
 

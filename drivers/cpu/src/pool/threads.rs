@@ -9,10 +9,10 @@
 //! of a command that waits: a command that ran there might wait for that very command, and neither
 //! could end.
 //!
-//! Nobody waits for a thread of the pool to end. The pool's last command is over before the pool ends, but the thread
-//! that ended it may still be inside of a user's code: a callback, a subscriber of the log, a destructor of a
-//! thread-local. That code may need a lock that the thread that drops the pool holds. Each thread keeps the pool until it
-//! ends.
+//! Nobody waits for a thread of the pool to end. The pool's last command is over before the pool
+//! ends, but the thread that ended it may still be inside of a user's code: a callback, a
+//! subscriber of the log, a destructor of a thread-local. That code may need a lock that the thread
+//! that drops the pool holds. Each thread keeps the pool until it ends.
 
 use super::worker::Worker;
 use super::{MAX_WORKERS, Pool};

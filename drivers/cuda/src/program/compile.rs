@@ -1,7 +1,7 @@
 //! Compilation: from a kernel's code to a function on a device.
 //!
-//! `QUIPU_DUMP` names a folder in which every kernel's source, PTX and log are kept, compiled with lines for profilers
-//! and debuggers, and afresh.
+//! `QUIPU_DUMP` names a folder in which every kernel's source, PTX and log are kept, compiled with
+//! lines for profilers and debuggers, and afresh.
 
 use super::nvrtc::{Nvrtc, Output, Problem};
 use super::text::Source;
@@ -38,8 +38,8 @@ pub struct Compiled {
     context: Arc<Context>,
     /// The most threads that a block of it can have.
     pub(crate) most_threads: u64,
-    /// The size of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
-    /// nearest to [`USUAL`].
+    /// The size of blocks of which a multiprocessor has room for the most threads; of several such
+    /// sizes the one that is nearest to [`USUAL`].
     pub(crate) fitting_threads: u64,
     /// The most threads that a multiprocessor has room for.
     resident_threads: u64,
@@ -77,7 +77,8 @@ impl Compiled {
         self.function
     }
 
-    /// The blocks of so many threads, with so many bytes that a launch asks for, that a device runs at once.
+    /// The blocks of so many threads, with so many bytes that a launch asks for, that a device runs
+    /// at once.
     pub(crate) fn blocks_at_once(&self, device: &Device, threads: u64, shared: u64) -> Called<u64> {
         let _entered = self.context.enter()?;
         let mut blocks: c_int = 0;
@@ -256,7 +257,8 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     let function = compiled.function;
     let ask = |which| {
         let mut value: c_int = 0;
-        // SAFETY: the function belongs to the loaded module, and the call writes one number into `value`.
+        // SAFETY: the function belongs to the loaded module, and the call writes one number into
+        // `value`.
         let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) };
         named("cuFuncGetAttribute", code).map(|()| u64::try_from(value).unwrap_or(0))
     };
@@ -284,7 +286,8 @@ fn fitting_threads(function: CUfunction, most: u64) -> Called<(u64, u64)> {
     let mut best = (0, 0, most);
     for threads in (WARP..=most).step_by(WARP as usize) {
         let mut blocks: c_int = 0;
-        // SAFETY: the caller's function is of a loaded module, and the call writes one number into `blocks`.
+        // SAFETY: the caller's function is of a loaded module, and the call writes one number into
+        // `blocks`.
         let code = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &raw mut blocks,

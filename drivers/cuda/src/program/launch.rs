@@ -88,7 +88,8 @@ impl Values {
         self.starts.push(start);
         let words = bytes.len().div_ceil(size_of::<u128>());
         self.bytes.reserve(words);
-        // SAFETY: there is room for so many words, which need not be initialised, and hold so many bytes.
+        // SAFETY: there is room for so many words, which need not be initialised, and hold so many
+        // bytes.
         unsafe {
             self.bytes.set_len(start + words);
             let to = self.bytes.as_mut_ptr().add(start);
@@ -146,8 +147,8 @@ impl Call {
     fn put(self, values: &mut Values, stream: &Stream) -> Called<()> {
         let mut pointers = values.pointers();
         if self.together {
-            // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies.
-            // Their memory is the command's until it is over.
+            // SAFETY: as many arguments as the function takes, of the sizes that it was printed
+            // with, which the call copies. Their memory is the command's until it is over.
             let code = unsafe {
                 sys::cuLaunchCooperativeKernel(
                     self.function,
@@ -164,7 +165,8 @@ impl Call {
             };
             return named("cuLaunchCooperativeKernel", code);
         }
-        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, and memory of the command.
+        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with,
+        // and memory of the command.
         let code = unsafe {
             sys::cuLaunchKernel(
                 self.function,
@@ -207,8 +209,8 @@ impl Call {
             ctx: context,
         };
         let mut node = null_mut();
-        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies; the
-        // nodes are the graph's.
+        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with,
+        // which the call copies; the nodes are the graph's.
         let code = unsafe {
             sys::cuGraphAddKernelNode_v2(
                 &raw mut node,
@@ -262,7 +264,8 @@ impl Launch<'_> {
         }
     }
 
-    /// As CUDA takes it, with the memory of its own; gathers its arguments in `values`, which is empty.
+    /// As CUDA takes it, with the memory of its own; gathers its arguments in `values`, which is
+    /// empty.
     pub(crate) fn call(&self, own: &OwnMemory, values: &mut Values) -> Result<Call> {
         if let Some(kinds) = &self.compiled.text {
             return self.call_of_text(kinds, values);

@@ -1,7 +1,8 @@
 //! NVRTC, the compiler, of the system's or the user's installation.
 //!
-//! It is looked for as `QUIPU_NVRTC` says (a path, or a name), by its usual names, and in the usual folders of CUDA's
-//! toolkit. It is loaded here and not by `cudarc`, which knows only names, and ends the process if none is there.
+//! It is looked for as `QUIPU_NVRTC` says (a path, or a name), by its usual names, and in the usual
+//! folders of CUDA's toolkit. It is loaded here and not by `cudarc`, which knows only names, and
+//! ends the process if none is there.
 
 use libloading::Library;
 use quipu_environment::{Misused, NVRTC};
@@ -190,7 +191,8 @@ const TARGET: &str = if cfg!(target_arch = "aarch64") {
     "targets/x86_64-linux/lib"
 };
 
-/// The toolkits where they are installed by default: the one that is chosen, then the others, the newest first.
+/// The toolkits where they are installed by default: the one that is chosen, then the others, the
+/// newest first.
 fn installed() -> Vec<PathBuf> {
     let mut versions: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir("/usr/local")
         .into_iter()
@@ -289,7 +291,8 @@ fn begin(library: Library) -> Result<Nvrtc, libloading::Error> {
         },
     };
     let (mut major, mut minor, mut count) = (0, 0, 0);
-    // SAFETY: the functions have these types in NVRTC. They write one number into each local variable.
+    // SAFETY: the functions have these types in NVRTC. They write one number into each local
+    // variable.
     unsafe {
         (functions.version)(&raw mut major, &raw mut minor);
         (functions.architectures)(&raw mut count);

@@ -1,9 +1,10 @@
 //! Kernels in OpenCL C and SPIR-V, by way of PTX.
 //!
-//! The compiler for processors reads the program, and makes PTX of a kernel. Such a kernel is launched as the program says:
-//! its blocks are the program's work-groups, and it has no loop for more. Behind its own parameters it takes the offset of
-//! the launch along three axes, and the number of its dimensions. Memory that a block shares, of sizes that a launch says, is
-//! one piece: a parameter has the place where its own begins.
+//! The compiler for processors reads the program, and makes PTX of a kernel. Such a kernel is
+//! launched as the program says: its blocks are the program's work-groups, and it has no loop for
+//! more. Behind its own parameters it takes the offset of the launch along three axes, and the
+//! number of its dimensions. Memory that a block shares, of sizes that a launch says, is one piece:
+//! a parameter has the place where its own begins.
 
 use super::Compiled;
 use super::compile::load;
@@ -22,7 +23,8 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// What the places of a block's memory that a launch asks for are multiples of: enough for every type.
+/// What the places of a block's memory that a launch asks for are multiples of: enough for every
+/// type.
 const ALIGNED: u64 = 128;
 
 /// A kernel of a program in OpenCL C, or of one that is linked of texts and modules of SPIR-V.
@@ -81,7 +83,8 @@ pub(crate) fn describe(device: &Device, program: &(dyn Any + Send + Sync)) -> Re
 /// Compiles a kernel of a program for a device.
 ///
 /// # Errors
-/// The compiler's error, with the user's lines; if the machine has no compiler; if the kernel has images.
+/// The compiler's error, with the user's lines; if the machine has no compiler; if the kernel has
+/// images.
 pub(super) fn compile(
     device: &Device,
     code: &Arc<dyn Any + Send + Sync>,
@@ -133,7 +136,8 @@ pub(super) fn compile(
 }
 
 impl Launch<'_> {
-    /// A launch of a kernel of a text, which has parameters of these kinds; gathers its arguments in `values`, which is empty.
+    /// A launch of a kernel of a text, which has parameters of these kinds; gathers its arguments
+    /// in `values`, which is empty.
     pub(super) fn call_of_text(
         &self,
         kinds: &[ParameterKind],

@@ -1,20 +1,21 @@
-//! [Batches](crate::batch) in the ledger: their commands, and whether each may leave. Bookkeeping only, as all of the
-//! ledger.
+//! [Batches](crate::batch) in the ledger: their commands, and whether each may leave. Bookkeeping
+//! only, as all of the ledger.
 //!
 //! ```text
 //!  Gathering ──▶ Making ──▶ Made ──▶ Away ──▶ gone
 //!      └───────────┴──────────┴──▶ dissolved: its commands go one by one
 //! ```
 //!
-//! 1. A command is *blocked* if it waits for something outside the domain, or for a command that is. Blocked commands of
-//!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for commands
-//!    before its first. So no command that a batch waits for waits for a part of it. Commands that are known to take long
-//!    are not part of a batch, and the longer commands take the fewer a batch has: a command that waits for one of them
-//!    on the device waits for all.
-//! 2. The drain thread gathers the plan of a batch. When it has caught up and the batch is full, or no command has come
-//!    for a while, the batch is closed and made elsewhere.
-//! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
-//!    while it is not made and its device has other batches to do.
+//! 1. A command is *blocked* if it waits for something outside the domain, or for a command that
+//!    is. Blocked commands of a device that come one after the other are a batch, as long as each
+//!    waits for others of the batch, or for commands before its first. So no command that a batch
+//!    waits for waits for a part of it. Commands that are known to take long are not part of a
+//!    batch, and the longer commands take the fewer a batch has: a command that waits for one of
+//!    them on the device waits for all.
+//! 2. The drain thread gathers the plan of a batch. When it has caught up and the batch is full, or
+//!    no command has come for a while, the batch is closed and made elsewhere.
+//! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is
+//!    dissolved. It stays only while it is not made and its device has other batches to do.
 
 use super::ledger::{Ended, Entry, Job, Key, Lane, Ledger, Place};
 use super::slab::Slab;
@@ -29,7 +30,8 @@ use std::sync::Arc;
 
 /// Commands of a device in batches that are gathered, made or ready.
 const MOST_AHEAD: usize = 64 * MOST;
-/// For so long nothing has to have come before a batch is made that has room for more, in nanoseconds.
+/// For so long nothing has to have come before a batch is made that has room for more, in
+/// nanoseconds.
 const SETTLED_NS: u64 = 50_000;
 /// Batches that a device has to do while the next is made.
 const BACKLOG: usize = 2;
@@ -133,7 +135,8 @@ impl<V: Vendor> Ledger<V> {
         entry.host_waits > 0 || waits.any(|wait| blocks(wait.key).is_some_and(|it| it.blocked))
     }
 
-    /// A blocked command that was just noted, and takes so many nanoseconds, becomes one of a batch.
+    /// A blocked command that was just noted, and takes so many nanoseconds, becomes one of a
+    /// batch.
     pub(super) fn join_batch(&mut self, key: Key, takes: u64) {
         let Some(entry) = self.entries.get(key) else {
             return;
@@ -359,8 +362,8 @@ impl<V: Vendor> Ledger<V> {
         batch.is_some_and(|batch| matches!(batch.stage, Stage::Made(_)))
     }
 
-    /// True if batches that are over are to be given up: when their devices have none to do, for it takes a library a
-    /// while, in which it may let nobody else call.
+    /// True if batches that are over are to be given up: when their devices have none to do, for it
+    /// takes a library a while, in which it may let nobody else call.
     pub(super) fn may_discard(&self) -> bool {
         let is_doing = |lane: &Lane| lane.batches.away > 0;
         match self.unused.len() {
@@ -473,7 +476,8 @@ impl<V: Vendor> Ledger<V> {
         })
     }
 
-    /// A batch is on its device, where it waits for the last command of `line`. The line that each of its commands is in.
+    /// A batch is on its device, where it waits for the last command of `line`. The line that each
+    /// of its commands is in.
     pub(super) fn forwarded_whole(
         &mut self,
         batch: BatchKey,

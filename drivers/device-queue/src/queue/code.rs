@@ -39,8 +39,9 @@ pub(super) fn native_code<V: Vendor>(kernel: &str) -> Error {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// Asks a kernel for the parameters of a launch. That may run a user's code, as for the size of a block's shared memory.
-    /// If it panics, the launch fails, and not the thread that happens to pump.
+    /// Asks a kernel for the parameters of a launch. That may run a user's code, as for the size of
+    /// a block's shared memory. If it panics, the launch fails, and not the thread that happens to
+    /// pump.
     pub(super) fn pass(
         &self,
         device: usize,
@@ -63,7 +64,8 @@ impl<V: Vendor> Shared<V> {
         .into())
     }
 
-    /// True if a launch's code is there, or cannot be, with indices of the width that it likely needs.
+    /// True if a launch's code is there, or cannot be, with indices of the width that it likely
+    /// needs.
     pub(super) fn is_built(
         &self,
         device: usize,
@@ -74,7 +76,8 @@ impl<V: Vendor> Shared<V> {
         self.programs.is_built(ProgramId { device, key, width })
     }
 
-    /// Begins to compile a launch's code before the launch can go, with indices of the width that it likely needs.
+    /// Begins to compile a launch's code before the launch can go, with indices of the width that
+    /// it likely needs.
     pub(super) fn prepare(self: &Arc<Self>, launch: Key) {
         let Some((device, held)) = self.ledger().of_launch(launch) else {
             return;
@@ -187,7 +190,8 @@ impl<V: Vendor> Shared<V> {
         let device = self.device(device);
         let compiled = match self.programs.known_program(id) {
             Some(compiled) => compiled,
-            // Not for launches: one that waits for the same is told by the thread that compiles it for it.
+            // Not for launches: one that waits for the same is told by the thread that compiles it
+            // for it.
             None => self.compiled(device, kernel, id.width)?,
         };
         self.vendor.attributes(device, &compiled).ok_or_else(|| {
@@ -300,7 +304,8 @@ impl<V: Vendor> Shared<V> {
         Ok(())
     }
 
-    /// The code of a command of a graph, if it is a launch that does anything; none, too, if it is being compiled.
+    /// The code of a command of a graph, if it is a launch that does anything; none, too, if it is
+    /// being compiled.
     fn code_within(
         self: &Arc<Self>,
         launch: Key,

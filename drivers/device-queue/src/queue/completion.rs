@@ -1,23 +1,28 @@
 //! Completion: notices the ends of commands on devices.
 //!
-//! 1. Commands on a device are in *lines*: those of a line end one after the other, because the device keeps their order
-//!    or because each waits for the one before. So only the oldest of a line is looked at; and if the last of it has ended
-//!    well, so have all.
-//! 2. One thread at a time looks: one that waits for something if there is one, else the drain thread; none when nothing
-//!    is in flight. A command that finds nothing in flight, handed over by a thread that [sees to it](will_poll), is not
-//!    worth waking the drain thread for: its queue is not flushed yet, so a thread will yet
-//!    [attend](Completions::attend), or wait. Flushes are counted: the drain thread may be the only one that looks for a
-//!    command that is put on its device after one.
-//! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread asks the device
-//!    for a call at the end of the oldest command of each line that is not known to be brief, and sleeps. The call only
-//!    wakes: a thread that sleeps because it waits for something of this driver, if there is one, so that it is told by
-//!    one wake and not by two; else the drain thread.
-//! 4. Devices call late, some of them by milliseconds; and one that is lost does not call at all. So a thread that sleeps
-//!    looks from time to time all the same: at the due end of a command whose [duration](super::durations) is known, and
-//!    else [late by a small part](nap) of the time that it has waited.
-//! 5. While polling is [suspended](Completions::suspend) the drain thread does not look at commands whose queue asked for
-//!    polling: it has devices call for others, and looks when they do. The thread that suspended it looks.
-//! 6. The thread that [pumps](super::pump) acts on notices: the drain thread, or a host thread that does so anyway.
+//! 1. Commands on a device are in *lines*: those of a line end one after the other, because the
+//!    device keeps their order or because each waits for the one before. So only the oldest of a
+//!    line is looked at; and if the last of it has ended well, so have all.
+//! 2. One thread at a time looks: one that waits for something if there is one, else the drain
+//!    thread; none when nothing is in flight. A command that finds nothing in flight, handed over
+//!    by a thread that [sees to it](will_poll), is not worth waking the drain thread for: its queue
+//!    is not flushed yet, so a thread will yet [attend](Completions::attend), or wait. Flushes are
+//!    counted: the drain thread may be the only one that looks for a command that is put on its
+//!    device after one.
+//! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain
+//!    thread asks the device for a call at the end of the oldest command of each line that is not
+//!    known to be brief, and sleeps. The call only wakes: a thread that sleeps because it waits for
+//!    something of this driver, if there is one, so that it is told by one wake and not by two;
+//!    else the drain thread.
+//! 4. Devices call late, some of them by milliseconds; and one that is lost does not call at all.
+//!    So a thread that sleeps looks from time to time all the same: at the due end of a command
+//!    whose [duration](super::durations) is known, and else [late by a small part](nap) of the time
+//!    that it has waited.
+//! 5. While polling is [suspended](Completions::suspend) the drain thread does not look at commands
+//!    whose queue asked for polling: it has devices call for others, and looks when they do. The
+//!    thread that suspended it looks.
+//! 6. The thread that [pumps](super::pump) acts on notices: the drain thread, or a host thread that
+//!    does so anyway.
 
 use super::durations::{Durations, Meter, Workload};
 use super::ledger::Key;
@@ -39,34 +44,37 @@ const PATIENCE_NS: u64 = 100_000;
 /// The time for which the drain thread stays awake when nothing is in flight any more.
 const LINGER_NS: u64 = 20_000;
 
-/// For so long after a command was put on its device, or one has ended, the drain thread leaves it to the thread that did
-/// so to look: mostly a thread that is about to wait.
+/// For so long after a command was put on its device, or one has ended, the drain thread leaves it
+/// to the thread that did so to look: mostly a thread that is about to wait.
 const GRACE_NS: u64 = 3_000;
 
 /// A thread sleeps for one in so many parts of the time that it has waited before it looks again.
 const NAP: u64 = 512;
 /// For how long at least: a look takes microseconds, too.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-/// The longest sleep, in nanoseconds, unless that is less than a thousandth of the time that it has waited.
+/// The longest sleep, in nanoseconds, unless that is less than a thousandth of the time that it has
+/// waited.
 const LONG_NAP_NS: u64 = 100_000;
 /// The longest sleep in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// A thread that polls pauses for one in so many parts of the time that it has polled in vain. Other threads want the
-/// library's locks, and the core's other hyperthread. The next constant limits that time.
+/// A thread that polls pauses for one in so many parts of the time that it has polled in vain.
+/// Other threads want the library's locks, and the core's other hyperthread. The next constant
+/// limits that time.
 const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
 
-/// A thread does not sleep around the time that an end is due: for one in so many parts of the time from when it began to
-/// look until then, before that time and after. A wake-up takes time, and a device is now quicker, now slower.
+/// A thread does not sleep around the time that an end is due: for one in so many parts of the time
+/// from when it began to look until then, before that time and after. A wake-up takes time, and a
+/// device is now quicker, now slower.
 const AWAKE: u64 = 16;
 /// The longest time for which it does not sleep before an end is due, and after, in nanoseconds.
 const LONGEST_AWAKE_NS: u64 = 150_000;
 
-/// The time to sleep before the next look, for a thread that began to look at `since` for a command whose end is
-/// `expected`. It is zero around that time. Otherwise the look is late by a small part of the time that the thread has
-/// waited, or has waited longer than was expected.
+/// The time to sleep before the next look, for a thread that began to look at `since` for a command
+/// whose end is `expected`. It is zero around that time. Otherwise the look is late by a small part
+/// of the time that the thread has waited, or has waited longer than was expected.
 fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
     let usual = |since: u64| {
         let waited = now.saturating_sub(since);
@@ -84,8 +92,8 @@ fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
     }
 }
 
-/// The time, in nanoseconds, for which a thread that polls, and has looked in vain since `since`, looks away: zero when a
-/// thread that sleeps would be awake.
+/// The time, in nanoseconds, for which a thread that polls, and has looked in vain since `since`,
+/// looks away: zero when a thread that sleeps would be awake.
 fn away(since: u64, expected: Option<u64>, now: u64) -> u64 {
     match nap(since, expected, now) {
         Duration::ZERO => 0,
@@ -93,8 +101,8 @@ fn away(since: u64, expected: Option<u64>, now: u64) -> u64 {
     }
 }
 
-/// The device is not asked to call for a command that is known to take no longer: a thread that sleeps wakes when its end
-/// is due. A call takes the device time between two commands.
+/// The device is not asked to call for a command that is known to take no longer: a thread that
+/// sleeps wakes when its end is due. A call takes the device time between two commands.
 const BRIEF_NS: u64 = 5_000_000;
 
 /// The number of times that a device is asked for a command's status before it is taken to be lost.
@@ -200,7 +208,8 @@ pub(crate) struct Completions<V: Vendor> {
     unarmed: AtomicBool,
     /// The time at which a new command that no thread sees to was last in flight, or one ended.
     active: AtomicU64,
-    /// The time at which there will be something to do for batches; zero if there will not. The drain thread's.
+    /// The time at which there will be something to do for batches; zero if there will not. The
+    /// drain thread's.
     settles: AtomicU64,
     durations: Durations,
     /// The time at which the first command in flight is over, as far as is known; zero if it is
@@ -283,7 +292,8 @@ impl<V: Vendor> Completions<V> {
             }
             self.in_flight.fetch_add(count, Ordering::SeqCst);
         }
-        // Either this sees a flush, or the flush sees the command. (Where the vendor tells, nobody looks.)
+        // Either this sees a flush, or the flush sees the command. (Where the vendor tells, nobody
+        // looks.)
         if V::TELLS || seen_to.is_some_and(|flushes| flushes == self.flushes.load(Ordering::SeqCst))
         {
             return;
@@ -304,8 +314,9 @@ impl<V: Vendor> Completions<V> {
         self.nudge();
     }
 
-    /// Has the drain thread look at its work, unless all commands in flight are the user's to poll for. Then the thread
-    /// that brings another one nudges, and so does the thread that gives polling back.
+    /// Has the drain thread look at its work, unless all commands in flight are the user's to poll
+    /// for. Then the thread that brings another one nudges, and so does the thread that gives
+    /// polling back.
     fn nudge(&self) {
         let polled = self.polled.load(Ordering::SeqCst);
         if !self.is_suspended() || polled < self.in_flight.load(Ordering::SeqCst) {
@@ -318,7 +329,8 @@ impl<V: Vendor> Completions<V> {
         will_poll(driver).then(|| self.flushes.load(Ordering::SeqCst))
     }
 
-    /// A queue was flushed, of the driver at this address: the drain thread looks, unless this thread sees to it.
+    /// A queue was flushed, of the driver at this address: the drain thread looks, unless this
+    /// thread sees to it.
     pub(super) fn flushed(&self, driver: *const ()) {
         self.flushes.fetch_add(1, Ordering::SeqCst);
         if !will_poll(driver) {
@@ -349,7 +361,8 @@ impl<V: Vendor> Completions<V> {
         Helper(self)
     }
 
-    /// Has this thread, which is about to sleep, woken when a device calls, as long as the result lives.
+    /// Has this thread, which is about to sleep, woken when a device calls, as long as the result
+    /// lives.
     pub(super) fn listen(&self) -> Listener<'_> {
         self.wakeup.listen()
     }
@@ -360,8 +373,8 @@ impl<V: Vendor> Completions<V> {
         lines.is_ok_and(|lines| self.look(vendor, lines))
     }
 
-    /// Looks at commands in flight, even if another thread does, whose look may have come too early; true if one has
-    /// ended.
+    /// Looks at commands in flight, even if another thread does, whose look may have come too
+    /// early; true if one has ended.
     pub(super) fn poll_again(&self, vendor: &V) -> bool {
         self.look(vendor, lock(&self.lines))
     }
@@ -386,7 +399,8 @@ impl<V: Vendor> Completions<V> {
         self.nudge();
     }
 
-    /// The drain thread polls again, if this was called as often as [`suspend`](Completions::suspend).
+    /// The drain thread polls again, if this was called as often as
+    /// [`suspend`](Completions::suspend).
     pub(super) fn resume(&self) {
         self.suspended.fetch_sub(1, Ordering::SeqCst);
         self.wakeup.nudge();
@@ -401,7 +415,8 @@ impl<V: Vendor> Completions<V> {
     pub(super) fn nap(&self, since: u64, now: u64) -> Duration {
         let expected = self.expected();
         let nap = nap(since, expected, now);
-        // Of several threads that wait for unknown ends, each looks as seldom as all of them look often enough.
+        // Of several threads that wait for unknown ends, each looks as seldom as all of them look
+        // often enough.
         let sleepers = match expected {
             None => self.helpers.load(Ordering::Relaxed).max(1),
             Some(_) => 1,
@@ -482,7 +497,8 @@ impl<V: Vendor> Completions<V> {
         true
     }
 
-    /// The number of nanoseconds for which a thread that polls, and has looked in vain since `since`, looks away.
+    /// The number of nanoseconds for which a thread that polls, and has looked in vain since
+    /// `since`, looks away.
     pub(super) fn away(&self, since: u64, now: u64) -> u64 {
         away(since, self.expected(), now)
     }
@@ -503,7 +519,8 @@ impl<V: Vendor> Completions<V> {
         self.is_idle_for(PATIENCE_NS)
     }
 
-    /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for, or known to be brief.
+    /// Has the drain thread woken when the oldest command of each line ends, unless it is polled
+    /// for, or known to be brief.
     pub(super) fn arm(&self, vendor: &V) {
         let mut lines = lock(&self.lines);
         // While the user polls, this thread looks at no command that no device was asked to call
@@ -564,7 +581,8 @@ impl<V: Vendor> Completions<V> {
         self.wakeup.close();
     }
 
-    /// Sets the time at which there will be something to do for batches. The drain thread, which asks now, knows it.
+    /// Sets the time at which there will be something to do for batches. The drain thread, which
+    /// asks now, knows it.
     pub(super) fn settle(&self, at: Option<u64>) {
         self.settles.store(at.unwrap_or(0), Ordering::Relaxed);
     }
@@ -593,8 +611,8 @@ impl<V: Vendor> Completions<V> {
             return Need::Nothing;
         }
         if !self.is_in_flight() {
-            // The next command often comes when the last is over: the thread that puts it on its device would have to
-            // wake this one.
+            // The next command often comes when the last is over: the thread that puts it on its
+            // device would have to wake this one.
             return match !self.is_left() || self.is_idle_for(LINGER_NS) {
                 true => Need::Nothing,
                 false => Need::Now(Due::Pause),
@@ -716,8 +734,8 @@ impl<V: Vendor> Line<V> {
     }
 }
 
-/// A command's end; none if it goes on. A status that cannot be had is no end: it is asked for again, unless the
-/// command's device is lost or has said nothing too often.
+/// A command's end; none if it goes on. A status that cannot be had is no end: it is asked for
+/// again, unless the command's device is lost or has said nothing too often.
 fn end_of<F: Failure>(
     status: Result<Status<F>, F>,
     failures: &mut u32,
@@ -796,8 +814,8 @@ mod tests {
 
     #[test]
     fn who_knows_when_an_end_comes_looks_then() {
-        // For 64 ms, which is known: it is awake then. After that, each look is late by a small part of the unexpected
-        // time.
+        // For 64 ms, which is known: it is awake then. After that, each look is late by a small
+        // part of the unexpected time.
         let (since, end) = (1_u64 << 40, (1_u64 << 40) + 64_000_000);
         let a_look = 500;
         for late in [-50_000_i64, 0, 1_000, 149_000, 300_000, 5_000_000] {

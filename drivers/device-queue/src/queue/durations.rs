@@ -1,10 +1,12 @@
 //! Observed durations of commands on their devices. They decide how many commands may end together
-//! ([`batches`](super::batches)), and when a sleeping thread looks for the end of one ([`completion`](super::completion)).
+//! ([`batches`](super::batches)), and when a sleeping thread looks for the end of one
+//! ([`completion`](super::completion)).
 //!
-//! Commands are told apart by their kind of work and about its amount. Of commands that were seen to end together, each
-//! took its part of the time. An observed time is hardly too short: a look may be late, and the next command may have
-//! begun when a thread looked before that ([`Meter`]). So a shorter time is taken over at once, and a longer one little
-//! by little, as the device may have been slower, or there may have been more to do.
+//! Commands are told apart by their kind of work and about its amount. Of commands that were seen
+//! to end together, each took its part of the time. An observed time is hardly too short: a look
+//! may be late, and the next command may have begun when a thread looked before that ([`Meter`]).
+//! So a shorter time is taken over at once, and a longer one little by little, as the device may
+//! have been slower, or there may have been more to do.
 
 use quipu_scheduler::Command;
 use quipu_scheduler::hash::NumberHash;
@@ -18,7 +20,8 @@ const PLACES: usize = 1024;
 /// One in so many parts of the time by which a command took longer is taken over.
 const LONGER: u64 = 8;
 
-/// A kind of work: the kernel that is launched, or the other operation, and its amount, to a power of two.
+/// A kind of work: the kernel that is launched, or the other operation, and its amount, to a power
+/// of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Workload(u64);
 
@@ -40,8 +43,8 @@ impl Workload {
     }
 }
 
-/// The time that the commands of a line take, measured by looks from time to time. Each begins when the one before is
-/// over.
+/// The time that the commands of a line take, measured by looks from time to time. Each begins when
+/// the one before is over.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// The earliest time at which the oldest may have begun, in nanoseconds.
@@ -69,8 +72,8 @@ impl Meter {
         self.goes_on = now;
     }
 
-    /// Notes that so many are over; gives the time that each of them took. The next had begun at the last look at which
-    /// they were not over, unless it was only put there later: at `put`.
+    /// Notes that so many are over; gives the time that each of them took. The next had begun at
+    /// the last look at which they were not over, unless it was only put there later: at `put`.
     pub(super) fn over(&mut self, now: u64, count: usize, put: u64) -> u64 {
         let each = now.saturating_sub(self.begun) / count.max(1) as u64;
         let next = if self.goes_on > self.begun {

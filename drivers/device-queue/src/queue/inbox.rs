@@ -1,12 +1,14 @@
 //! Commands that were submitted and that the [ledger](super::ledger) does not know yet.
 //!
-//! The thread that enqueues and the thread that puts commands on devices are mostly two on two cores, and a line that
-//! both write goes from core to core for each command. So a thread that submits writes here alone. The ledger takes over
-//! all commands that have come, in its order. It does so as a thread begins to pump or is asked whether all is over, when
-//! there is nothing else to do or much was done, and before it says that it does not know a command.
+//! The thread that enqueues and the thread that puts commands on devices are mostly two on two
+//! cores, and a line that both write goes from core to core for each command. So a thread that
+//! submits writes here alone. The ledger takes over all commands that have come, in its order. It
+//! does so as a thread begins to pump or is asked whether all is over, when there is nothing else
+//! to do or much was done, and before it says that it does not know a command.
 //!
-//! A thread that flushes takes the lock, also if it sees no command without. A thread that submits finds either that its
-//! queue is to be flushed again, or its command taken over by the thread that flushed it.
+//! A thread that flushes takes the lock, also if it sees no command without. A thread that submits
+//! finds either that its queue is to be flushed again, or its command taken over by the thread that
+//! flushed it.
 
 use super::ledger::Facts;
 use quipu_scheduler::driver::{CommandRef, DomainWait, Submission};
@@ -15,7 +17,8 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Commands that are submitted before the drain thread is called to forward them: the enqueuing thread goes on enqueuing.
+/// Commands that are submitted before the drain thread is called to forward them: the enqueuing
+/// thread goes on enqueuing.
 const UNSEEN: usize = 64;
 
 /// A command that was submitted.
@@ -50,8 +53,8 @@ pub(crate) struct Inbox {
     any: Any,
 }
 
-/// True if there are any: written as the first comes and as all are taken, and so seldom. It is looked at often, and so
-/// apart from the words that are written for each.
+/// True if there are any: written as the first comes and as all are taken, and so seldom. It is
+/// looked at often, and so apart from the words that are written for each.
 #[derive(Default)]
 #[repr(align(128))]
 struct Any(AtomicBool);
@@ -73,8 +76,8 @@ impl Inbox {
         submitted.len().is_multiple_of(UNSEEN)
     }
 
-    /// False if there are none, as far as can be seen without the lock: a thread that was told of a command that is here
-    /// sees that there are some.
+    /// False if there are none, as far as can be seen without the lock: a thread that was told of a
+    /// command that is here sees that there are some.
     pub(super) fn has_any(&self) -> bool {
         self.any.0.load(Ordering::Acquire)
     }

@@ -1,7 +1,8 @@
-//! The ledger: all commands of the driver that are not over, with the waits and the state of each, and the next jobs.
+//! The ledger: all commands of the driver that are not over, with the waits and the state of each,
+//! and the next jobs.
 //!
-//! Commands come from the [inbox](super::inbox). The ledger only keeps books: it calls neither the core nor a library, and
-//! never blocks.
+//! Commands come from the [inbox](super::inbox). The ledger only keeps books: it calls neither the
+//! core nor a library, and never blocks.
 //!
 //! ```text
 //!  Held ──(eligible, credit)──▶ Leaving ──▶ Away ──(noted)──▶ Over ──(Ready)──▶ finished, forgotten
@@ -11,26 +12,31 @@
 //! # Commands that may be forwarded
 //!
 //! 1. A command is held until its waits outside the domain are resolved.
-//! 2. A wait within the domain is *met* once that command is on its device, and so has an event to wait for there, or the
-//!    core has said that it is resolved. A command is *eligible* when all its waits are met: so nothing on a device ever
-//!    waits for a command that is still here.
-//! 3. A command that writes a user's host memory itself must leave it as it was if it fails. So a wait whose failure
-//!    would be its own is met by a command on its device only if that is *sure*: it cannot fail by itself as kernels can,
-//!    nor can the commands that it depends on. Others are forwarded all the same: if a command that they depend on turns
-//!    out to have failed, they have read and written bytes that are void anyway, and are then said to have failed.
-//! 4. Waits of native enqueues are met in the same way: a user's code must not be called for void bytes. Nor is it called
-//!    twice, so one that ends because of a command that it waited for there has failed, and is not forwarded again.
-//! 5. Commands that the host does (host tasks, and transfers that no call describes) are *the host's*: each begins when
-//!    the core has said that it is ready, and so does a command that reads memory of the host's that commands write.
-//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit. One that comes while
-//!    others leave is among them after 32 jobs at most.
+//! 2. A wait within the domain is *met* once that command is on its device, and so has an event to
+//!    wait for there, or the core has said that it is resolved. A command is *eligible* when all
+//!    its waits are met: so nothing on a device ever waits for a command that is still here.
+//! 3. A command that writes a user's host memory itself must leave it as it was if it fails. So a
+//!    wait whose failure would be its own is met by a command on its device only if that is *sure*:
+//!    it cannot fail by itself as kernels can, nor can the commands that it depends on. Others are
+//!    forwarded all the same: if a command that they depend on turns out to have failed, they have
+//!    read and written bytes that are void anyway, and are then said to have failed.
+//! 4. Waits of native enqueues are met in the same way: a user's code must not be called for void
+//!    bytes. Nor is it called twice, so one that ends because of a command that it waited for there
+//!    has failed, and is not forwarded again.
+//! 5. Commands that the host does (host tasks, and transfers that no call describes) are *the
+//!    host's*: each begins when the core has said that it is ready, and so does a command that
+//!    reads memory of the host's that commands write.
+//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has
+//!    credit. One that comes while others leave is among them after 32 jobs at most.
 //!
-//! A command whose memory cannot be had waits while others move: their ends free memory (see `usage`).
+//! A command whose memory cannot be had waits while others move: their ends free memory (see
+//! `usage`).
 //!
 //! # Lines
 //!
-//! If a device keeps an order, it says which [line](super::completion) a command is in. For others, a command is in the
-//! line of one that it waits for on its device, if that is the last there; else it begins a new one.
+//! If a device keeps an order, it says which [line](super::completion) a command is in. For others,
+//! a command is in the line of one that it waits for on its device, if that is the last there; else
+//! it begins a new one.
 
 use super::batches::{BatchKey, Batches, Forwarding, Made, OfDevice, Ungathered, Whole};
 use super::completion::SeenTo;
@@ -109,7 +115,8 @@ pub(super) struct Entry<V: Vendor> {
     pub(super) place_in_batch: u32,
     /// True if it counts among those that its device is given.
     pub(super) is_counted: bool,
-    /// True if it waits for nothing on the device: there it would fail with the commands that it waits for.
+    /// True if it waits for nothing on the device: there it would fail with the commands that it
+    /// waits for.
     pub(super) alone: bool,
     /// The signal that commands on the device wait for.
     pub(super) signal: Option<V::Signal>,
@@ -144,7 +151,8 @@ pub(super) struct Lane {
     pub(super) dirty: bool,
     /// The number of flushes in a row that failed.
     pub(super) unflushed: u32,
-    /// The commands that may leave, first the one whose turn it is; some that have left are still named.
+    /// The commands that may leave, first the one whose turn it is; some that have left are still
+    /// named.
     pub(super) eligible: BinaryHeap<Reverse<Turn>>,
     /// The last command of each line, as long as it is there.
     pub(super) lines: Vec<Option<Key>>,
@@ -218,8 +226,8 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) handed: Vec<Key>,
     /// The number of them from which on they are looked through.
     pub(super) handed_most: usize,
-    /// The number of times that there came to be room in devices' memory, and that number when the last command began to
-    /// leave.
+    /// The number of times that there came to be room in devices' memory, and that number when the
+    /// last command began to leave.
     pub(super) room: u64,
     pub(super) room_before: u64,
     /// Launches whose code is to be compiled.
@@ -574,7 +582,8 @@ impl<V: Vendor> Ledger<V> {
         None
     }
 
-    /// The command whose turn it is to be put on a device, which stays among those that are eligible.
+    /// The command whose turn it is to be put on a device, which stays among those that are
+    /// eligible.
     fn first_eligible(&mut self, device: usize) -> Option<Key> {
         loop {
             let lane = &mut self.lanes[device];

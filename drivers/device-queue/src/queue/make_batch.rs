@@ -113,7 +113,8 @@ impl<V: Vendor> Shared<V> {
         let start = |allocation: &Allocation| {
             let place =
                 std::ptr::with_exposed_provenance::<V::Allocation>(allocation.address as usize);
-            // SAFETY: the core has it from `Shared::allocate`, for the space is ours, and keeps it meanwhile.
+            // SAFETY: the core has it from `Shared::allocate`, for the space is ours, and keeps it
+            // meanwhile.
             V::start_of(unsafe { &*place })
         };
         let start = match memory.with_allocation(space, start) {
@@ -123,7 +124,8 @@ impl<V: Vendor> Shared<V> {
                 if memory.size().checked_mul(ROOM)? > free {
                     return None;
                 }
-                // SAFETY: the space is this driver's, and the thread that pumps prepares a command that uses the memory.
+                // SAFETY: the space is this driver's, and the thread that pumps prepares a command
+                // that uses the memory.
                 unsafe { memory.allocation(space) }.ok()?;
                 memory.with_allocation(space, start)?
             }
@@ -234,7 +236,8 @@ impl<V: Vendor> Shared<V> {
         };
         let mut memories = Vec::with_capacity(plan.memories.len());
         for (access, start) in &plan.memories {
-            // SAFETY: an argument of a command of the batch (`start_of`); these are being put on the device, so none is over.
+            // SAFETY: an argument of a command of the batch (`start_of`); these are being put on
+            // the device, so none is over.
             let argument = unsafe { access.of_live_command() };
             let (bytes, _) = work.bytes_in(&argument, space)?;
             if V::start_of(bytes.allocation) != *start {

@@ -12,12 +12,13 @@
 //! | `usage` | the memory that is in use, and may not be taken away |
 //! | `slab` | the store of the ledger's entries |
 //!
-//! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
-//!   waits for; the others are counted. It does nothing else: trackers are locked around it.
+//! * `submit` takes note of the command, with its waits split: those within the domain become
+//!   signals that the device waits for; the others are counted. It does nothing else: trackers are
+//!   locked around it.
 //! * `flush` pumps.
 //! * `notify` marks, and pumps.
-//! * `join` looks for ended commands for a while, or, while commands of polling queues are in flight, all the time; then
-//!   sleeps, until it is done or a device calls.
+//! * `join` looks for ended commands for a while, or, while commands of polling queues are in
+//!   flight, all the time; then sleeps, until it is done or a device calls.
 
 mod batches;
 mod code;
@@ -65,16 +66,19 @@ use wakeup::Listener;
 
 /// The time for which a thread that waits keeps its core to itself.
 const SPIN_NS: u64 = 20_000;
-/// The time for which it goes on looking, while others may have its core, before it sleeps. A thread that sleeps is told
-/// of an end late, by a callback of the device's: that delay is to be little of the wait.
+/// The time for which it goes on looking, while others may have its core, before it sleeps. A
+/// thread that sleeps is told of an end late, by a callback of the device's: that delay is to be
+/// little of the wait.
 const WAIT_NS: u64 = 1_000_000;
 /// Its pauses between two looks.
 const PAUSES: u32 = 16;
 /// The same while a queue asks for polling.
 const POLLING_PAUSES: u32 = 1;
-/// Its turns between two looks at the clock while it spins: one takes a microsecond, mostly the library's, and the clock a tenth.
+/// Its turns between two looks at the clock while it spins: one takes a microsecond, mostly the
+/// library's, and the clock a tenth.
 const UNTIMED: u32 = 4;
-/// The shortest time between two looks while another thread puts commands on devices, which wants those locks, too.
+/// The shortest time between two looks while another thread puts commands on devices, which wants
+/// those locks, too.
 const LOOK_NS: u64 = 5_000;
 
 /// The executor of a command.
@@ -103,8 +107,9 @@ impl<V: Vendor> VendorDriver<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// The work of a thread that sleeps because it waits: looks if commands are in flight, or if a device has called.
-    /// Gives the time for which it may sleep then. `since` is the time at which it began to look at the present commands.
+    /// The work of a thread that sleeps because it waits: looks if commands are in flight, or if a
+    /// device has called. Gives the time for which it may sleep then. `since` is the time at which
+    /// it began to look at the present commands.
     fn look_and_nap(
         self: &Arc<Self>,
         listener: &Listener<'_>,
@@ -129,7 +134,8 @@ impl<V: Vendor> Shared<V> {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     fn name(&self) -> &'static str {
         V::NAME
@@ -180,7 +186,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn flush(&self, _queue: &QueueShared) {
-        // A queue's commands may wait for those of others, its migrations above all: flush them all.
+        // A queue's commands may wait for those of others, its migrations above all: flush them
+        // all.
         self.shared.pump(Caller::Host);
         self.shared.vendor.attend();
         self.shared.completions.flushed(self.address());
@@ -234,8 +241,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
                 } else if shared.completions.is_in_flight()
                     && (waited < WAIT_NS || shared.completions.is_polling())
                 {
-                    // The thread that runs the command may need the core. (A thread that only ends commands does: then
-                    // this sleeps.)
+                    // The thread that runs the command may need the core. (A thread that only ends
+                    // commands does: then this sleeps.)
                     pause(shared.completions.away(now - waited, now));
                     turns = 0;
                 } else {
@@ -248,7 +255,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
             if waiter.is_done() {
                 return Ok(());
             }
-            // Before the drain thread has devices call, which it does once this thread looks no more.
+            // Before the drain thread has devices call, which it does once this thread looks no
+            // more.
             (shared.completions.listen(), begun)
         };
         let _precisely = PreciseNaps::begin();
@@ -298,7 +306,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         let shared = Arc::clone(&self.shared);
-        // All are marked before the first is forwarded: the oldest goes first, whatever the order in which they come.
+        // All are marked before the first is forwarded: the oldest goes first, whatever the order
+        // in which they come.
         for command in commands.drain(..) {
             let stray = shared.ledger().ready(command, None).err();
             drop(stray);
@@ -414,7 +423,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<()> {
-        // SAFETY: the caller makes sure of the requirements of `Driver::read_allocation`, which are the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::read_allocation`, which are
+        // the same.
         unsafe { self.shared.read_allocation(key, address, offset, bytes) }
     }
 
@@ -425,7 +435,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
-        // SAFETY: the caller makes sure of the requirements of `Driver::write_allocation`, which are the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::write_allocation`, which
+        // are the same.
         unsafe { self.shared.write_allocation(key, address, offset, bytes) }
     }
 

@@ -1,7 +1,8 @@
-//! Sleeping for microseconds: a system that is free to wake threads late, or several at once, is told not to.
+//! Sleeping for microseconds: a system that is free to wake threads late, or several at once, is
+//! told not to.
 
-/// As long as this lives, this thread is woken at the time that it asked for, as far as the system can: Linux otherwise adds
-/// 50 µs.
+/// As long as this lives, this thread is woken at the time that it asked for, as far as the system
+/// can: Linux otherwise adds 50 µs.
 pub(crate) struct PreciseNaps {
     #[cfg(target_os = "linux")]
     slack: libc::c_int,
@@ -31,7 +32,8 @@ impl Drop for PreciseNaps {
     }
 }
 
-/// Sets the nanoseconds by which this thread may be woken late. If the system refuses, they stay as they are.
+/// Sets the nanoseconds by which this thread may be woken late. If the system refuses, they stay as
+/// they are.
 #[cfg(target_os = "linux")]
 fn set_slack(nanoseconds: libc::c_int) {
     let nanoseconds = libc::c_ulong::try_from(nanoseconds).unwrap_or(1);

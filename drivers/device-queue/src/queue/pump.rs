@@ -1,9 +1,9 @@
 //! Doing the ledger's jobs: forwarding, finishing.
 //!
-//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one does: then that thread
-//! will see the job. So nothing recurses (an end that makes a command ready only notes that), and neither the core nor a
-//! library is called with a lock held. A host thread does not pump for ever: after a while it leaves the rest to the
-//! drain thread.
+//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one
+//! does: then that thread will see the job. So nothing recurses (an end that makes a command ready
+//! only notes that), and neither the core nor a library is called with a lock held. A host thread
+//! does not pump for ever: after a while it leaves the rest to the drain thread.
 
 use super::code::Delay;
 use super::completion::{Notice, Notices, Put, SeenTo, Watched};
@@ -43,8 +43,8 @@ pub(super) enum Caller {
     Waiter,
     /// The drain thread.
     Drain,
-    /// A thread of a vendor that tells of ends: it ends commands, and leaves all else to the drain thread, because that
-    /// may have to wait for ends that it brings.
+    /// A thread of a vendor that tells of ends: it ends commands, and leaves all else to the drain
+    /// thread, because that may have to wait for ends that it brings.
     Teller,
 }
 
@@ -92,8 +92,8 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
 /// Commands that have become ours.
 type Ready = SmallVec<[Command; 4]>;
 
-/// Facts that the ledger is told with the next look into it, instead of one by one: each of a chain's commands is
-/// released by the end of the one before.
+/// Facts that the ledger is told with the next look into it, instead of one by one: each of a
+/// chain's commands is released by the end of the one before.
 struct Untold<V: Vendor> {
     /// A command that was just put on its device.
     forwarded: Option<Forwarded<V>>,
@@ -204,8 +204,8 @@ impl<V: Vendor> ReadySink for Released<'_, V> {
     }
 }
 
-/// The time, in nanoseconds, for which the drain thread looks away when it only has to stay awake. Each of its looks
-/// takes lines that others write away from their cores.
+/// The time, in nanoseconds, for which the drain thread looks away when it only has to stay awake.
+/// Each of its looks takes lines that others write away from their cores.
 const PAUSE_NS: u64 = 2_000;
 
 /// Stays awake for so long, and in nobody's way.
@@ -294,8 +294,8 @@ impl<V: Vendor> Shared<V> {
             Caller::Host | Caller::Drain => ledger.absorb(),
         };
         tell(&mut ledger);
-        // The drain thread has other work as well. (Jobs that were left are taken up, if only to find that there are
-        // none: a thread that waits looks at nothing else before.)
+        // The drain thread has other work as well. (Jobs that were left are taken up, if only to
+        // find that there are none: a thread that waits looks at nothing else before.)
         let is_host = matches!(caller, Caller::Host | Caller::Waiter);
         let is_left = self.activity.is_left() || self.completions.has_notices();
         if is_host && !is_left && ledger.rests() {
@@ -453,7 +453,8 @@ impl<V: Vendor> Shared<V> {
                 if let Err(failure) = &result
                     && failure.is_of_a_wait()
                 {
-                    // Perhaps of its own: a later part of it, after its kernel or a piece, only waits for that.
+                    // Perhaps of its own: a later part of it, after its kernel or a piece, only
+                    // waits for that.
                     let points = self.ledger().points(key);
                     let mut states = points.iter().map(|point| self.vendor.status(point));
                     let own = states.find_map(|state| match state {
@@ -473,8 +474,8 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: its commands may never run,
-    /// and may be run at any time.
+    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: its
+    /// commands may never run, and may be run at any time.
     fn flush_device(&self, number: usize) {
         let device = self.device(number);
         let Err(failure) = self.vendor.flush(device) else {
@@ -611,7 +612,8 @@ impl<V: Vendor> Shared<V> {
         let is_alone = self.ledger().is_alone(key);
         let hold_for_memory = || {
             let mut ledger = self.ledger();
-            // With the ledger locked: a host task that waits later than this finds the command held, and has it tried again.
+            // With the ledger locked: a host task that waits later than this finds the command
+            // held, and has it tried again.
             let waiting = self.workers.waiting();
             ledger.hold_for_memory(key, waiting)
         };
@@ -659,7 +661,8 @@ impl<V: Vendor> Shared<V> {
         let is_users = unsafe { held.with(is_users) };
         let task: Task = Box::new(move || {
             let run = |command: &Command| Work::new(&shared, device, held, command).do_here();
-            // SAFETY: the command is ready, and finished only when this has returned; it is run here only.
+            // SAFETY: the command is ready, and finished only when this has returned; it is run
+            // here only.
             let result = unsafe { held.with(run) };
             shared.ledger().done_here(key, result);
             shared.pump(Caller::Host);
@@ -754,7 +757,8 @@ impl<V: Vendor> Shared<V> {
         unsafe { held.with(|command| self.lose_device_of(command, reason)) };
     }
 
-    /// Tells the core of the loss of a command's device, if it does not know, and fails the commands there.
+    /// Tells the core of the loss of a command's device, if it does not know, and fails the
+    /// commands there.
     fn lose_device_of(&self, command: &Command, reason: &str) {
         let number = command.queue().device_index();
         if let Some(device) = command.queue().device()

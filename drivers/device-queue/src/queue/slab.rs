@@ -1,5 +1,5 @@
-//! Entries with keys: a place, and the number of its use. So a late word of an entry that is gone is told from one of the
-//! next in its place.
+//! Entries with keys: a place, and the number of its use. So a late word of an entry that is gone
+//! is told from one of the next in its place.
 
 /// See the module.
 pub(crate) type Key = u64;

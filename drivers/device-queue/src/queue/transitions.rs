@@ -1,4 +1,5 @@
-//! A command's way through the ledger: it leaves, is on its device, ends, is forgotten, or comes back to be held.
+//! A command's way through the ledger: it leaves, is on its device, ends, is forgotten, or comes
+//! back to be held.
 
 use super::ledger::{Arrival, Departure, Ended, Key, Lane, Ledger, Place, Turn, is_met_by};
 use crate::vendor::{Executor, Failure, Flight, Vendor};
@@ -7,10 +8,12 @@ use quipu_scheduler::{Error, EventId};
 use smallvec::SmallVec;
 
 impl Lane {
-    /// Enters a command into the line whose last command it waits for, or into an empty one. Gives that line.
+    /// Enters a command into the line whose last command it waits for, or into an empty one. Gives
+    /// that line.
     ///
-    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this. It would free the line, and
-    /// another command there would be taken to be over by the end of one that it has nothing to do with.
+    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this. It would
+    /// free the line, and another command there would be taken to be over by the end of one that it
+    /// has nothing to do with.
     fn enter(&mut self, line: Option<usize>, key: Key) -> usize {
         debug_assert!(
             line.is_none_or(|line| self.lines[line].is_some()),
@@ -36,7 +39,8 @@ impl Lane {
 }
 
 impl<V: Vendor> Ledger<V> {
-    /// Begins the departure of a command. Gives the parts that this needs, unless the command must not run.
+    /// Begins the departure of a command. Gives the parts that this needs, unless the command must
+    /// not run.
     pub(super) fn begin(&mut self, key: Key) -> Option<Departure<V>> {
         self.room_before = self.room;
         let entry = self.entries.get_mut(key)?;
@@ -88,7 +92,8 @@ impl<V: Vendor> Ledger<V> {
         })
     }
 
-    /// Notes that a command is on its device, where it waits for the last command of `line`. Gives its own line.
+    /// Notes that a command is on its device, where it waits for the last command of `line`. Gives
+    /// its own line.
     pub(super) fn forwarded(
         &mut self,
         key: Key,
@@ -151,8 +156,8 @@ impl<V: Vendor> Ledger<V> {
         self.consider(key);
     }
 
-    /// A command was not forwarded, because something that it waits for there has failed: once the core knows of all
-    /// its waits, it is forwarded without them, or not at all.
+    /// A command was not forwarded, because something that it waits for there has failed: once the
+    /// core knows of all its waits, it is forwarded without them, or not at all.
     pub(super) fn hold_alone(&mut self, key: Key) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -195,15 +200,16 @@ impl<V: Vendor> Ledger<V> {
         entry.is_some_and(|entry| entry.alone)
     }
 
-    /// A command was not forwarded, because its device has no memory; false if that will not change by itself. So many
-    /// host tasks wait.
+    /// A command was not forwarded, because its device has no memory; false if that will not change
+    /// by itself. So many host tasks wait.
     pub(super) fn hold_for_memory(&mut self, key: Key, waiting: usize) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
         };
         let device = entry.device;
         entry.place = Place::Held;
-        // A host thread's work may have ended since, and there was room too late: then it is tried again.
+        // A host thread's work may have ended since, and there was room too late: then it is tried
+        // again.
         if self.room == self.room_before {
             if !self.is_moving(waiting) {
                 return false;

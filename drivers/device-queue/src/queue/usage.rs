@@ -1,14 +1,17 @@
-//! Usage of memory by commands that are on a device, on a thread of the host, or on their way there. Memory that only held
-//! commands use may be moved to the host, to make room. It is moved back when the first of these commands is handed over,
-//! because that asks for its allocation.
+//! Usage of memory by commands that are on a device, on a thread of the host, or on their way
+//! there. Memory that only held commands use may be moved to the host, to make room. It is moved
+//! back when the first of these commands is handed over, because that asks for its allocation.
 //!
-//! 1. A command is *handed over* from where it begins to leave until its end is noted. Its memory stays where it is.
-//! 2. A thread that hands a command over has all of its memory allocated before anything of it is put anywhere. If there
-//!    is no room, it is held until another that was handed over has ended, on any device: that may have used this one's
-//!    memory. If nothing else will end, apart from host tasks that wait for others, it fails.
+//! 1. A command is *handed over* from where it begins to leave until its end is noted. Its memory
+//!    stays where it is.
+//! 2. A thread that hands a command over has all of its memory allocated before anything of it is
+//!    put anywhere. If there is no room, it is held until another that was handed over has ended,
+//!    on any device: that may have used this one's memory. If nothing else will end, apart from
+//!    host tasks that wait for others, it fails.
 //!
-//! A thread that makes room on a device waits for the bytes that leave it. It holds no lock, so other threads enqueue. But it
-//! pumps, so the driver forwards nothing, also to its other devices, until the bytes have arrived or the device is given up.
+//! A thread that makes room on a device waits for the bytes that leave it. It holds no lock, so
+//! other threads enqueue. But it pumps, so the driver forwards nothing, also to its other devices,
+//! until the bytes have arrived or the device is given up.
 
 use super::ledger::{Entry, Key, Ledger, Place};
 use super::pump::Caller;
@@ -56,8 +59,8 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// True if something is handed over that will end without anybody's doing, if so many of those that threads of the
-    /// host do wait for others.
+    /// True if something is handed over that will end without anybody's doing, if so many of those
+    /// that threads of the host do wait for others.
     pub(super) fn is_moving(&self, waiting: usize) -> bool {
         let here: usize = self.lanes.iter().map(|lane| lane.here).sum();
         here > waiting || self.lanes.iter().any(|lane| lane.away > 0)
@@ -77,7 +80,8 @@ fn is_handed<V: Vendor>(entry: &Entry<V>) -> bool {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// True if a command that is handed over uses a memory object in a space for which `is_there` is true.
+    /// True if a command that is handed over uses a memory object in a space for which `is_there`
+    /// is true.
     pub(crate) fn is_in_use(&self, memory: &Memory, is_there: impl Fn(SpaceId) -> bool) -> bool {
         let ledger = self.ledger();
         let entries = ledger.handed.iter();
@@ -91,7 +95,8 @@ impl<V: Vendor> Shared<V> {
                     found |= std::ptr::eq(used, memory) && is_there(space);
                 });
             };
-            // SAFETY: a command that is handed over is finished only after its end is noted, under the lock that is held.
+            // SAFETY: a command that is handed over is finished only after its end is noted, under
+            // the lock that is held.
             unsafe { entry.held.with(look) };
             found
         })
@@ -99,8 +104,8 @@ impl<V: Vendor> Shared<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// Notes that a host task waits: perhaps for a command that lacks the memory that the task keeps, and then has to
-    /// fail.
+    /// Notes that a host task waits: perhaps for a command that lacks the memory that the task
+    /// keeps, and then has to fail.
     pub(crate) fn waits_inside(self: &Arc<Self>) {
         {
             let mut ledger = self.ledger();

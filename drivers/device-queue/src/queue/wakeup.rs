@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// The interval at which the drain thread looks at a device that may be lost, and so never calls, while others look at
-/// it, too.
+/// The interval at which the drain thread looks at a device that may be lost, and so never calls,
+/// while others look at it, too.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -104,7 +104,8 @@ impl Wakeup {
         }
     }
 
-    /// Has the drain thread look again at its work, which was changed before, in sequential consistency.
+    /// Has the drain thread look again at its work, which was changed before, in sequential
+    /// consistency.
     pub(super) fn nudge(&self) {
         // Either this sees that it sleeps, or it sees the change before it does.
         if self.asleep.load(Ordering::SeqCst) {
@@ -117,7 +118,8 @@ impl Wakeup {
         self.change(|state| state.closed = true);
     }
 
-    /// Sleeps until there is something to do. The answer of `need` changes only before a call of this wakeup's.
+    /// Sleeps until there is something to do. The answer of `need` changes only before a call of
+    /// this wakeup's.
     pub(super) fn next(&self, need: impl Fn() -> Need) -> Due {
         let mut state = self.state();
         loop {
@@ -131,8 +133,8 @@ impl Wakeup {
             if called {
                 return Due::Pump;
             }
-            // A thread that finds it asleep takes the lock to wake it: so it does not seem to be while there is something
-            // to do.
+            // A thread that finds it asleep takes the lock to wake it: so it does not seem to be
+            // while there is something to do.
             if let Need::Now(due) = need() {
                 return due;
             }
@@ -143,7 +145,8 @@ impl Wakeup {
                     return due;
                 }
                 Need::Calls(pause) => Some(state.listeners.last().map_or(pause, |listener| {
-                    // It looks as well, if it knows that there is something: that may have come since it fell asleep.
+                    // It looks as well, if it knows that there is something: that may have come
+                    // since it fell asleep.
                     listener.unpark();
                     LOOK
                 })),
@@ -220,14 +223,14 @@ impl Call {
 pub struct Wake(pub(super) Arc<Call>);
 
 impl Wake {
-    /// Wakes it, to ask for the status of the signal that this was asked for. Calls nothing of the library's, and takes
-    /// no time.
+    /// Wakes it, to ask for the status of the signal that this was asked for. Calls nothing of the
+    /// library's, and takes no time.
     pub fn ring(self) {
         self.0.wakeup.hear();
     }
 
-    /// As [`ring`](Wake::ring), when the command of the signal has ended well. So nobody asks the library, which may keep
-    /// the asking thread waiting while its callbacks run.
+    /// As [`ring`](Wake::ring), when the command of the signal has ended well. So nobody asks the
+    /// library, which may keep the asking thread waiting while its callbacks run.
     pub fn ring_over(self) {
         self.0.is_finished.store(true, Ordering::Release);
         self.ring();

@@ -1,5 +1,5 @@
-//! Commands that wait for something outside the driver, and that are put on their device with one call when they are
-//! released: their results are as if they went one by one.
+//! Commands that wait for something outside the driver, and that are put on their device with one
+//! call when they are released: their results are as if they went one by one.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{Library, Refusal, started};
@@ -66,7 +66,8 @@ impl Rig {
         self.context.memory(size).unwrap()
     }
 
-    /// Folds the numbers below `count` into a memory object, one after the other, the first after the gate.
+    /// Folds the numbers below `count` into a memory object, one after the other, the first after
+    /// the gate.
     fn folds(&self, memory: &MemoryRef, count: u64, gate: &UserEvent) -> Vec<Event> {
         let fold = |number| {
             let gate = [gate.event()];
@@ -205,7 +206,8 @@ fn commands_end_in_their_order() {
     });
 }
 
-/// The end of a long enough command is told by itself; ends of commands that take no time are told together.
+/// The end of a long enough command is told by itself; ends of commands that take no time are told
+/// together.
 #[test]
 fn the_first_of_a_batch_end_before_its_last() {
     each(|rig| {
@@ -248,7 +250,8 @@ fn the_first_of_a_batch_end_before_its_last() {
     });
 }
 
-/// Its device is at it until the last of it is over: a command that has no room until then waits for that.
+/// Its device is at it until the last of it is over: a command that has no room until then waits
+/// for that.
 #[test]
 fn a_batch_of_which_some_are_over_may_still_make_room() {
     each(|rig| {

@@ -1,5 +1,5 @@
-//! The suite and random graphs over a library that exists only in the tests, whose devices end commands in any order that
-//! is allowed; with streams that keep an order, and without.
+//! The suite and random graphs over a library that exists only in the tests, whose devices end
+//! commands in any order that is allowed; with streams that keep an order, and without.
 
 use quipu_conformance::{Fixture, fixture, graph, run};
 use quipu_scheduler::{Device, Driver};

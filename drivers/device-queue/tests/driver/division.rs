@@ -1,4 +1,5 @@
-//! Launches whose division was left to the device are divided as suits the kernel as it was compiled; others as they are.
+//! Launches whose division was left to the device are divided as suits the kernel as it was
+//! compiled; others as they are.
 
 use crate::library::started;
 use quipu_device_queue::batch::FEWEST;
@@ -191,7 +192,8 @@ fn a_launch_that_panics_as_it_says_what_it_passes_fails_alone_and_in_a_batch() {
     assert_eq!(faults.violations(), [""; 0]);
 }
 
-/// Host tasks are a user's code: they may block until something happens that needs the driver's own work.
+/// Host tasks are a user's code: they may block until something happens that needs the driver's own
+/// work.
 #[test]
 fn host_tasks_that_block_keep_no_kernel_from_being_compiled() {
     let (driver, faults) = started(true, 7);

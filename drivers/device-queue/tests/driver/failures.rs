@@ -1,5 +1,5 @@
-//! Faults in a vendor's library, call by call: the commands that fail, those that do not, and that nothing is given up
-//! that a device still uses.
+//! Faults in a vendor's library, call by call: the commands that fail, those that do not, and that
+//! nothing is given up that a device still uses.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{CAPACITY, Refusal, stage};
@@ -270,7 +270,8 @@ fn a_lost_device_fails_what_is_there_and_the_others_live_on() {
     each(|rig| {
         let (x, y) = (rig.used(1), rig.memory());
         rig.faults.plan(Fault::Run, 3, u64::MAX, Refusal::Lost);
-        // The driver's own thread may still be at it: nothing more is taken by a device that is known to be lost.
+        // The driver's own thread may still be at it: nothing more is taken by a device that is
+        // known to be lost.
         rig.faults.hold(true);
         let events: Vec<Event> = (0..40).map(|n| fill(&rig.queue, &x, n, &[])).collect();
         rig.faults.hold(false);
@@ -302,7 +303,8 @@ fn what_comes_behind_a_command_that_finds_its_device_lost_fails_as_well() {
         let first = copy_rows_after(&rig.queue, &x, &y, &waits);
         let second = fill(&rig.queue, &z, 4, &waits);
         rig.queue.flush();
-        // A part of the first is put there. Commands that are put there after that are taken, and never end well.
+        // A part of the first is put there. Commands that are put there after that are taken, and
+        // never end well.
         rig.faults.plan(Fault::Put, 1, 1, Refusal::Lost);
         rig.faults.plan(Fault::Run, 0, u64::MAX, Refusal::Lost);
         gate.complete();

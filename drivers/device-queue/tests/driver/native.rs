@@ -1,5 +1,5 @@
-//! Native enqueues: closures that put work of their own into a library's queue are commands as any, called once, and
-//! never for void bytes.
+//! Native enqueues: closures that put work of their own into a library's queue are commands as any,
+//! called once, and never for void bytes.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{CAPACITY, FakeMemory, FakeQueue, Refusal, stage};

@@ -1,5 +1,5 @@
-//! Work beyond a device's memory, without waits between: memory that no handed-over command uses makes room, and is put
-//! back.
+//! Work beyond a device's memory, without waits between: memory that no handed-over command uses
+//! makes room, and is put back.
 
 use crate::library::faults::{Fault, Faults, next};
 use crate::library::{FakeMemory, FakeQueue, Refusal, stage_with};
@@ -385,8 +385,8 @@ fn graphs_that_are_taken_whole_keep_their_memory_while_they_are_there() {
     });
 }
 
-/// Commands of all kinds on two devices with room for three of eight buffers, against a sequential model; nobody waits
-/// but at the end.
+/// Commands of all kinds on two devices with room for three of eight buffers, against a sequential
+/// model; nobody waits but at the end.
 fn random_program(seed: u64, ordered: bool, fails: bool) {
     const BUFFERS: usize = 8;
     let completion = if seed.is_multiple_of(2) {

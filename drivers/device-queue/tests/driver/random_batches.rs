@@ -1,5 +1,6 @@
-//! Random programs that user events hold back, and release at random moments. Some of their commands are cancelled, and
-//! the library may fail in any call. Their results are those of commands that go one by one.
+//! Random programs that user events hold back, and release at random moments. Some of their
+//! commands are cancelled, and the library may fail in any call. Their results are those of
+//! commands that go one by one.
 
 use crate::library::acts::{Act, BUFFERS, BYTES, Model};
 use crate::library::faults::{Fault, Faults, next};

@@ -1,6 +1,7 @@
-//! Random chains of commands over a library in which anything may go wrong at any time, against a sequential model: every
-//! command ends, once; a command that is said to have gone well has done its work; a command that read the bytes of a
-//! failed one has failed, too; and nothing is given up that a device still uses.
+//! Random chains of commands over a library in which anything may go wrong at any time, against a
+//! sequential model: every command ends, once; a command that is said to have gone well has done
+//! its work; a command that read the bytes of a failed one has failed, too; and nothing is given up
+//! that a device still uses.
 
 use crate::library::acts::{Act, BUFFERS, BYTES, Model};
 use crate::library::faults::{Fault, Faults, next};

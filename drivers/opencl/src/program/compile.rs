@@ -100,8 +100,8 @@ impl Source<'_> {
 
     /// True if its code depends on nothing but itself: on no file of the system's.
     fn is_whole(&self) -> bool {
-        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`. A text that only
-        // speaks of it is compiled anew in each process.
+        // A directive may be written with blanks, with a line continued within it, or with `%:` for
+        // `#`. A text that only speaks of it is compiled anew in each process.
         let text: String = self.text.replace("\\\r\n", "").replace("\\\n", "");
         !text.contains("include")
             && !self.options.contains("-I")
@@ -203,8 +203,8 @@ fn finish(
     })
 }
 
-/// As many threads as are asked for, or as there can be: then of a size that suits the device, if it has one that is not
-/// larger.
+/// As many threads as are asked for, or as there can be: then of a size that suits the device, if
+/// it has one that is not larger.
 fn fitting(asked: u64, (most, multiple): (u64, u64)) -> u64 {
     if asked <= most {
         return asked;
@@ -271,8 +271,8 @@ fn from_binary(
     binary: &[u8],
     source: &Source<'_>,
 ) -> Called<Kernel> {
-    // SAFETY: the device is one of the context's; the binary was given by the same version of the same driver, which
-    // checks it.
+    // SAFETY: the device is one of the context's; the binary was given by the same version of the
+    // same driver, which checks it.
     let made = unsafe {
         cl3::program::create_program_with_binary(context.raw(), &[device.handle.0], &[binary])
     };

@@ -1,8 +1,9 @@
 //! The description of a program in OpenCL C by OpenCL: its kernels and their parameters.
 //!
-//! OpenCL does not say whether a kernel writes its memory, nor the size of a value. So memory counts as written unless
-//! the text says `const`. A value of a type of the language has a known size, and a structure the only size that
-//! `clSetKernelArg` takes. A library that takes any size for a structure cannot describe such a kernel.
+//! OpenCL does not say whether a kernel writes its memory, nor the size of a value. So memory
+//! counts as written unless the text says `const`. A value of a type of the language has a known
+//! size, and a structure the only size that `clSetKernelArg` takes. A library that takes any size
+//! for a structure cannot describe such a kernel.
 
 use super::compile::{build_log, build_program, kernels_of};
 use crate::device::Device;
@@ -14,7 +15,8 @@ use quipu_device_queue::VendorDevice;
 use quipu_scheduler::Result;
 use quipu_scheduler::error::ErrorKind;
 
-/// The largest value that is looked for: as many bytes as all arguments of a kernel may have on most devices.
+/// The largest value that is looked for: as many bytes as all arguments of a kernel may have on
+/// most devices.
 const LARGEST_VALUE: usize = 4096;
 
 /// Has a device's compiler read a program.

@@ -1,11 +1,12 @@
 //! Grids of a kernel that must not be in use at once.
 //!
-//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts the launches that use it.
-//! Up to version 5 it counts the end of a launch for the code of that kernel and size of blocks that was used last, and
-//! ends the process by an assertion once it counts below zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a
-//! launch there begins after those of the same kernel, in blocks of the same size, in other grids. It is one count for
-//! all contexts of the process. Events cannot wait for another context's launches, so a thread waits for them, which is
-//! rare.
+//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts the
+//! launches that use it. Up to version 5 it counts the end of a launch for the code of that kernel
+//! and size of blocks that was used last, and ends the process by an assertion once it counts below
+//! zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a launch there begins after those of
+//! the same kernel, in blocks of the same size, in other grids. It is one count for all contexts of
+//! the process. Events cannot wait for another context's launches, so a thread waits for them,
+//! which is rare.
 
 use crate::native::{Called, Event, Queue};
 use cl3::types::cl_event;
@@ -41,8 +42,9 @@ pub(crate) struct Whereabouts {
     pub(crate) device: usize,
 }
 
-/// Notes that a device is no longer used by a context: its launches are over. Their events must not live longer than the
-/// device (PoCL 3.1 does not stand that the event of a part of a device is released after that).
+/// Notes that a device is no longer used by a context: its launches are over. Their events must not
+/// live longer than the device (PoCL 3.1 does not stand that the event of a part of a device is
+/// released after that).
 pub(crate) fn forget(whereabouts: Whereabouts) {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     running.retain(|_, running| {
@@ -80,8 +82,8 @@ pub(super) fn put_apart(
     waits.extend(after.map(|end| end.event.raw()));
     let event = call(&waits)?;
     running.ends.push(ending(event.clone()));
-    // A thread that waits for it has the lock that the pump of its driver may need before it flushes. The pump reports an
-    // error.
+    // A thread that waits for it has the lock that the pump of its driver may need before it
+    // flushes. The pump reports an error.
     let _ = queue.flush();
     Ok(event)
 }
@@ -138,8 +140,9 @@ impl<E> Default for Running<E> {
 }
 
 impl<E: Clone> Running<E> {
-    /// Admits a launch in a grid. Gives the event that it has to wait for; `join` makes one of several. Waits here for
-    /// events that are not its context's own. If none can be made, nothing has changed.
+    /// Admits a launch in a grid. Gives the event that it has to wait for; `join` makes one of
+    /// several. Waits here for events that are not its context's own. If none can be made, nothing
+    /// has changed.
     fn admit<Error>(
         &mut self,
         grid: Grid,

@@ -115,8 +115,9 @@ impl Value<'_> {
     }
 }
 
-/// A kernel, and the last values of its arguments: of those that need not be set again if they are to be the same. (A
-/// memory object is known by its number and not kept for this: PoCL has it released while its device is there.)
+/// A kernel, and the last values of its arguments: of those that need not be set again if they are
+/// to be the same. (A memory object is known by its number and not kept for this: PoCL has it
+/// released while its device is there.)
 #[derive(Debug)]
 pub(super) struct Callable {
     kernel: Kernel,
@@ -215,8 +216,8 @@ impl Callable {
                 Value::Local(bytes) => (bytes, std::ptr::null()),
             };
             let kernel = self.kernel.raw();
-            // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody else sets this
-            // kernel's arguments meanwhile: it is ours alone.
+            // SAFETY: as many bytes as said, or none for local memory; OpenCL copies them. Nobody
+            // else sets this kernel's arguments meanwhile: it is ours alone.
             let called =
                 unsafe { cl3::kernel::set_kernel_arg(kernel, number as u32, size, pointer) };
             named("clSetKernelArg", called)?;
@@ -230,8 +231,8 @@ impl Callable {
 pub(crate) struct Launch<'a> {
     pub(crate) device: &'a Device,
     pub(crate) queue: &'a Queue,
-    /// Of the device: its fault record is read in a queue for reads, not among kernels, the next of which would begin
-    /// after that.
+    /// Of the device: its fault record is read in a queue for reads, not among kernels, the next of
+    /// which would begin after that.
     pub(crate) queues: &'a Queues,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
@@ -324,8 +325,8 @@ impl Launch<'_> {
         })
     }
 
-    /// A fault record, and the event that empties it if it is new. It is not made of the host's bytes: NVIDIA's call for
-    /// that waits for commands on the device.
+    /// A fault record, and the event that empties it if it is new. It is not made of the host's
+    /// bytes: NVIDIA's call for that waits for commands on the device.
     fn record(&self) -> Called<(FaultRecord, Option<Event>)> {
         let known = self
             .device
@@ -384,7 +385,8 @@ impl Launch<'_> {
         })
     }
 
-    /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis, in blocks.
+    /// Puts a kernel, whose arguments are set, into the queue: of a grid, `piece` along each axis,
+    /// in blocks.
     fn enqueue(
         &self,
         kernel: &Kernel,
@@ -413,8 +415,8 @@ impl Launch<'_> {
             _ => offset.as_ptr(),
         };
         let call = |waits: &[cl_event]| {
-            // SAFETY: three sizes each; as many are read as there are dimensions. The arguments are set; their memory is
-            // the command's until it is over.
+            // SAFETY: three sizes each; as many are read as there are dimensions. The arguments are
+            // set; their memory is the command's until it is over.
             let put = unsafe {
                 cl3::command_queue::enqueue_nd_range_kernel(
                     self.queue.raw(),
@@ -442,7 +444,8 @@ impl Launch<'_> {
         put_apart(self.compiled.identity, shape, to, waits, call)
     }
 
-    /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's offset.
+    /// Has a printed kernel run, in as many pieces as it takes: it finds its place by the grid's
+    /// offset.
     fn call<'a>(
         &self,
         values: impl Iterator<Item = Result<Value<'a>>>,
@@ -478,8 +481,8 @@ impl Launch<'_> {
         })
     }
 
-    /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for its group, for the
-    /// numbers of groups and threads, and for the number of dimensions.
+    /// Has a user's kernel run: in one call, with the launch's own dimensions, for it may ask for
+    /// its group, for the numbers of groups and threads, and for the number of dimensions.
     fn call_text(
         &self,
         values: &[Value<'_>],

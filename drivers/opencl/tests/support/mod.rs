@@ -5,8 +5,8 @@ use quipu_driver_opencl::OpenClDriver;
 use quipu_scheduler::{Device, Driver, Result};
 use std::sync::Arc;
 
-/// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says that tests may leave
-/// out the parts that need one. A message then says so loudly.
+/// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says
+/// that tests may leave out the parts that need one. A message then says so loudly.
 ///
 /// # Panics
 /// If there is none and they may not.

@@ -1,5 +1,6 @@
-//! Connections that are lost for good at random moments of random graphs: nothing hangs, every command ends, what fails says which
-//! node is lost, devices elsewhere go on, and the node keeps nothing.
+//! Connections that are lost for good at random moments of random graphs: nothing hangs, every
+//! command ends, what fails says which node is lost, devices elsewhere go on, and the node keeps
+//! nothing.
 
 use crate::support::lossy::{Host, Seen, graph, names_the_node};
 use crate::support::pair::Pair;
@@ -77,7 +78,8 @@ fn a_node_may_be_out_of_reach_for_longer_than_the_patience_from_any_moment_on() 
         compile_time: Duration::ZERO,
         ..Limits::default()
     };
-    // The relay ends the connections, so the node waits for no longer than for a client that was killed.
+    // The relay ends the connections, so the node waits for no longer than for a client that was
+    // killed.
     const RETURN: Duration = Duration::from_secs(10);
     let patience = limits.patience_with(RECONNECT).min(RETURN);
     // A loss may go unnoticed at the node for a while.
@@ -96,8 +98,9 @@ fn a_node_may_be_out_of_reach_for_longer_than_the_patience_from_any_moment_on() 
     let mut other = Rig::new(pool(1), Limits::default());
     other.name = "other";
     let others = [pool(1), other.devices()].concat();
-    // Both streams wait here. At the node one of them does, beside the thread that looks after the node: the bulk stream may have
-    // come to bytes of a command that it has not heard of, and does not know of its loss.
+    // Both streams wait here. At the node one of them does, beside the thread that looks after the
+    // node: the bulk stream may have come to bytes of a command that it has not heard of, and does
+    // not know of its loss.
     let wait = || {
         while of_node.waiting() < 2 || of_client.waiting() < 2 {
             std::thread::yield_now();
@@ -219,8 +222,8 @@ fn a_node_that_dies_while_bytes_that_it_has_sent_are_on_their_way_keeps_no_other
         Duration::from_secs(1800),
         "bytes of a node that is gone".to_owned(),
     );
-    // What is copied to be sent is sent by a command that ends before the bytes are there: what is little, and what is in a
-    // device's own memory.
+    // What is copied to be sent is sent by a command that ends before the bytes are there: what is
+    // little, and what is in a device's own memory.
     for (devices, bytes) in [(pool(1), 1 << 12), (simulated(1), 1 << 20)] {
         let mut pair = Pair::new([devices, pool(1)], 15);
         for rig in &mut pair.rigs {

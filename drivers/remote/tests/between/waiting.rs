@@ -1,4 +1,5 @@
-//! Who waits reads himself, or is told: whatever threads do with events of one connection, each hears of all of its own.
+//! Who waits reads himself, or is told: whatever threads do with events of one connection, each
+//! hears of all of its own.
 
 use crate::support::{PATIENCE, Rig, pool};
 use quipu_conformance::{Watchdog, folding};
@@ -43,7 +44,8 @@ fn value(queue: &Queue, memory: &MemoryRef) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// What `rounds` rounds of one thread leave; each hears of its ends in another way than the one before.
+/// What `rounds` rounds of one thread leave; each hears of its ends in another way than the one
+/// before.
 fn rounds(queue: &Queue, memory: &MemoryRef, way: u64, rounds: u64) -> u64 {
     let mut expected = 0_u64;
     for round in 0..rounds {

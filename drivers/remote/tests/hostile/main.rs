@@ -1,7 +1,9 @@
-//! Nodes that answer as they like, to a client that uses others beside them: it does not panic, nothing hangs, memory that was
-//! given back is not written, what has nothing to do with such a node is as it would be without, and nothing is left of it.
+//! Nodes that answer as they like, to a client that uses others beside them: it does not panic,
+//! nothing hangs, memory that was given back is not written, what has nothing to do with such a
+//! node is as it would be without, and nothing is left of it.
 //!
-//! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-driver-remote --test hostile -- --ignored`.
+//! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-driver-remote --test
+//! hostile -- --ignored`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

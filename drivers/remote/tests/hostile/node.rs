@@ -1,5 +1,5 @@
-//! A node that answers as it likes: mostly with what was asked for, out of order and late, and now and then with what is
-//! slightly wrong.
+//! A node that answers as it likes: mostly with what was asked for, out of order and late, and now
+//! and then with what is slightly wrong.
 
 use crate::lane::Lane;
 use crate::random::Random;
@@ -32,7 +32,8 @@ pub(crate) fn others() -> Vec<Message<'static>> {
     samples.chain(drawn).collect()
 }
 
-/// What a session does instead of answering as it likes: its command stream, and its bulk stream, once that is there.
+/// What a session does instead of answering as it likes: its command stream, and its bulk stream,
+/// once that is there.
 pub(crate) type Script = Box<dyn FnOnce(Lane, &Receiver<Lane>) + Send>;
 
 /// What the node has done.

@@ -1,5 +1,6 @@
-//! Connections without end from one address, of each kind that costs a node something. Whoever comes from another gets in at the
-//! first attempt, however far away it is, and whoever comes from the same if these say nothing that a client says.
+//! Connections without end from one address, of each kind that costs a node something. Whoever
+//! comes from another gets in at the first attempt, however far away it is, and whoever comes from
+//! the same if these say nothing that a client says.
 
 use crate::site::{PORT, Served, Site, like};
 use crate::support::rounds;
@@ -182,8 +183,8 @@ fn client_hello() -> Vec<u8> {
     })
 }
 
-/// Begins to connect, and waits for nothing. When it is dropped, the other side is told that the connection is over, and no port is
-/// kept for it.
+/// Begins to connect, and waits for nothing. When it is dropped, the other side is told that the
+/// connection is over, and no port is kept for it.
 fn begin(to: SocketAddrV4) -> Option<TcpStream> {
     let address = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -197,7 +198,8 @@ fn begin(to: SocketAddrV4) -> Option<TcpStream> {
         l_onoff: 1,
         l_linger: 0,
     };
-    // SAFETY: they take numbers, and places of their sizes that are there until they return. The socket is new, and nobody else's.
+    // SAFETY: they take numbers, and places of their sizes that are there until they return. The
+    // socket is new, and nobody else's.
     unsafe {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let socket = libc::socket(libc::AF_INET, kind, 0);

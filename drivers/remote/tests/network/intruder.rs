@@ -1,5 +1,5 @@
-//! Somebody who is enrolled at a node, and goes on to say what it may not: with another version, sessions of others, tickets that are
-//! forged, and those that were taken before.
+//! Somebody who is enrolled at a node, and goes on to say what it may not: with another version,
+//! sessions of others, tickets that are forged, and those that were taken before.
 
 use crate::support::PATIENCE;
 use crate::support::lossy::Random;
@@ -98,7 +98,8 @@ impl Intruder {
     fn makes_no_sense(&mut self) {
         let mut connection = self.dial().open().unwrap();
         let bytes: [u8; 200] = self.bytes();
-        // Who is sent away before the end does not mind. What might be the beginning of something is waited for.
+        // Who is sent away before the end does not mind. What might be the beginning of something
+        // is waited for.
         let _ = connection.send_bytes(&bytes);
     }
 

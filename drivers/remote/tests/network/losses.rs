@@ -1,5 +1,5 @@
-//! What the program is told of: nodes and sessions that end, connections that do not come back in time. And what a node
-//! keeps of a client that is gone: nothing.
+//! What the program is told of: nodes and sessions that end, connections that do not come back in
+//! time. And what a node keeps of a client that is gone: nothing.
 
 use crate::site::{CLIENT, KEY, Site};
 use crate::support::lossy::{Random, Seen, graph};
@@ -32,7 +32,8 @@ fn a_node_is_killed_at_any_moment() {
         let node = &mut site.nodes[0];
         // The patience is twenty minutes: nobody waits for it.
         seen += graph(&devices, &local, seed, || node.kill());
-        // A later connection gets a session of its own, of which nothing is told here but that it works.
+        // A later connection gets a session of its own, of which nothing is told here but that it
+        // works.
         node.start();
     }
     seen.is_enough(rounds(12));
@@ -91,7 +92,8 @@ fn a_client_is_killed_before_it_has_come_to_anything() {
     let mut random = Random(4);
     for _ in 0..rounds(12) {
         let mut command = site.another_client("losses::client_process");
-        // Packets of connecting, of a handshake or the first words, before the bulk stream or behind it.
+        // Packets of connecting, of a handshake or the first words, before the bulk stream or
+        // behind it.
         let until = site.relay.packets() + random.below(250) as u64;
         let mut client = command.stdout(Stdio::null()).spawn().unwrap();
         while site.relay.packets() < until {
@@ -248,7 +250,8 @@ fn a_node_that_cannot_be_reached_for_longer_than_the_patience_is_lost_and_no_oth
     let memory = context.memory(64).unwrap();
     fill(&queue, &memory, 1).unwrap();
     let link = &site.nodes[0].link;
-    // Each takes the patience: hundreds would take hours, and are tried by a clock that tests set, see `between::loss`.
+    // Each takes the patience: hundreds would take hours, and are tried by a clock that tests set,
+    // see `between::loss`.
     let count = rounds(1).min(20);
     for seed in 0..count {
         let lost = site.devices(0).unwrap();

@@ -1,7 +1,9 @@
-//! As on a network: nodes and clients are processes on machines of their own, TCP is the system's, and what is between them
-//! loses packets, damages them, stops, forgets connections, and ends. Each row of the design's table of faults.
+//! As on a network: nodes and clients are processes on machines of their own, TCP is the system's,
+//! and what is between them loses packets, damages them, stops, forgets connections, and ends. Each
+//! row of the design's table of faults.
 //!
-//! `QUIPU_NETWORK_ROUNDS` and `QUIPU_GRAPHS` say how often; `scripts/test network` is the long form.
+//! `QUIPU_NETWORK_ROUNDS` and `QUIPU_GRAPHS` say how often; `scripts/test network` is the long
+//! form.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

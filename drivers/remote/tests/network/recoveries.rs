@@ -1,4 +1,5 @@
-//! What the program sees nothing of but time: connections that are lost, also as the client's address changes.
+//! What the program sees nothing of but time: connections that are lost, also as the client's
+//! address changes.
 
 use crate::intruder::Intruder;
 use crate::site::{Site, address};
@@ -37,7 +38,8 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
     let Some(site) = Site::new(3, 1) else {
         return;
     };
-    // Meanwhile somebody says what makes no sense, and somebody who is enrolled what it may not; both are sent away.
+    // Meanwhile somebody says what makes no sense, and somebody who is enrolled what it may not;
+    // both are sent away.
     let stranger = quipu_lab_network::Machine::new().unwrap();
     let _link = site
         .relay
@@ -59,7 +61,8 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
             stranger.enter(|| {
                 let folder = Folder::open(&node.folder).unwrap();
                 let mut intruder = Intruder::enrolled(&node.address, node.fingerprint, &folder);
-                // Often enough to have shown something, however few of its turns come while there are graphs.
+                // Often enough to have shown something, however few of its turns come while there
+                // are graphs.
                 while !over.load(Ordering::SeqCst) || intruder.refused < 50 {
                     intruder.intrude();
                 }
@@ -67,7 +70,8 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
             })
         });
         let bad = fixture::of("a node over a bad network", || {
-            // The first words of a session are not resumed: whoever connects is told that it failed.
+            // The first words of a session are not resumed: whoever connects is told that it
+            // failed.
             site.link.shape(Shape::default());
             let devices = site.devices(0)?;
             site.link.shape(BAD);
@@ -75,8 +79,8 @@ fn random_graphs_lose_nothing_over_a_network_that_loses_damages_resets_and_stops
         });
         let bad = bad.without_priorities().with_longest_chain(2000);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            // How many packets there are to be lost with their connections is for both ends to choose: mostly sixty graphs have
-            // enough of them.
+            // How many packets there are to be lost with their connections is for both ends to
+            // choose: mostly sixty graphs have enough of them.
             for seed in (71..).step_by(1000).take(5) {
                 graph::random_graphs(60, seed, &bad);
                 if site.relay.resets() >= ENOUGH {
@@ -226,7 +230,8 @@ fn random_graphs_lose_nothing_while_their_client_moves() {
         });
         let nomad = nomad.without_priorities().with_longest_chain(2000);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            // Until it has moved often enough to have shown something. Those of other tests take less time each.
+            // Until it has moved often enough to have shown something. Those of other tests take
+            // less time each.
             for seed in (74..).step_by(1000) {
                 let summary = graph::run(graphs, seed, 1, &nomad, &mut |_| ());
                 if let Some(failure) = summary.failures.first() {
@@ -297,7 +302,8 @@ fn random_graphs_lose_nothing_over_two_nodes_that_lose_each_other() {
         });
         let nodes = nodes.without_priorities().with_longest_chain(2000);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            // Until they have lost each other often enough to have shown something, and with connections that were there.
+            // Until they have lost each other often enough to have shown something, and with
+            // connections that were there.
             for seed in (73..).step_by(1000) {
                 graph::random_graphs(60, seed, &nodes);
                 if lost.load(Ordering::SeqCst) >= ENOUGH && site.relay.resets() > 0 {

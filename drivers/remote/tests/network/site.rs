@@ -1,4 +1,5 @@
-//! Nodes and a client on a network: each a machine of its own, each node a process with processes of its sessions.
+//! Nodes and a client on a network: each a machine of its own, each node a process with processes
+//! of its sessions.
 
 use crate::support::{PATIENCE, Suite, pool};
 use quipu_driver_remote::{Options, connect, meet, together};
@@ -139,8 +140,9 @@ impl Served {
         self.process = Some((process, said));
     }
 
-    /// Kills the node's process, without a chance to say anything to anybody. When this returns its sessions are over, too:
-    /// their keepers, who see to it, would let them go on for a moment, on a machine that has others to run.
+    /// Kills the node's process, without a chance to say anything to anybody. When this returns its
+    /// sessions are over, too: their keepers, who see to it, would let them go on for a moment, on
+    /// a machine that has others to run.
     pub(crate) fn kill(&mut self) {
         let sessions = self.sessions().into_iter().flat_map(children);
         let ends: Vec<End> = sessions.filter_map(End::of).collect();
@@ -163,7 +165,8 @@ impl Served {
     pub(crate) fn kill_sessions(&self) {
         for process in self.sessions().into_iter().flat_map(children) {
             let end = End::of(process);
-            // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not given anew so soon.
+            // SAFETY: it takes numbers. One that is over meanwhile does not mind: its number is not
+            // given anew so soon.
             unsafe { libc::kill(process, libc::SIGKILL) };
             end.iter().for_each(End::wait);
         }
@@ -228,7 +231,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// So many nodes, and a client that is enrolled at each; none where this machine gives no such network, and it may not.
+    /// So many nodes, and a client that is enrolled at each; none where this machine gives no such
+    /// network, and it may not.
     pub(crate) fn new(seed: u64, nodes: u8) -> Option<Self> {
         Self::of_patient(seed, nodes, PATIENCE)
     }
@@ -268,7 +272,8 @@ impl Site {
         self.devices_from(&self.client, node, &self.nodes[node].address)
     }
 
-    /// A node's devices, as the client has them on this machine, from which the node has this address.
+    /// A node's devices, as the client has them on this machine, from which the node has this
+    /// address.
     pub(crate) fn devices_from(
         &self,
         machine: &Machine,
@@ -337,7 +342,8 @@ impl Site {
         }
     }
 
-    /// A program like this one, as a client of the first node: one of the functions that are no tests.
+    /// A program like this one, as a client of the first node: one of the functions that are no
+    /// tests.
     pub(crate) fn another_client(&self, name: &str) -> Command {
         let mut command = self.client.command(std::env::current_exe().unwrap());
         let node = &self.nodes[0];

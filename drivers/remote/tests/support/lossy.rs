@@ -1,9 +1,10 @@
 //! Random graphs over a node that is lost while they run, compared with a sequential model.
 //!
-//! The model goes through the commands as they were enqueued, and is told how each ended. What failed has to say that the node is
-//! lost, and may only fail if it had to do with the node; what a failed command was to write is void. What ended well has done so
-//! to the bytes that were there. In the end, each buffer has survived, is lost by name, or is void: which of these follows from where
-//! it was written last, and who has read it since.
+//! The model goes through the commands as they were enqueued, and is told how each ended. What
+//! failed has to say that the node is lost, and may only fail if it had to do with the node; what a
+//! failed command was to write is void. What ended well has done so to the bytes that were there.
+//! In the end, each buffer has survived, is lost by name, or is void: which of these follows from
+//! where it was written last, and who has read it since.
 
 use quipu_conformance::folding;
 use quipu_scheduler::operation::HostMemory;
@@ -191,8 +192,9 @@ fn read(queue: &Queue, memory: &MemoryRef) -> quipu_scheduler::Result<Box<[u8]>>
 /// Commands of a graph.
 const COMMANDS: usize = 40;
 
-/// Runs a random graph over a node's devices and others, while at a random moment something has the node lost: what fails says so,
-/// and what has nothing to do with it is as it would be without. The first of the others is this machine's.
+/// Runs a random graph over a node's devices and others, while at a random moment something has the
+/// node lost: what fails says so, and what has nothing to do with it is as it would be without. The
+/// first of the others is this machine's.
 pub(crate) fn graph(
     node: &[Device],
     others: &[Device],
@@ -213,7 +215,8 @@ pub(crate) fn graph(
             expected: 0,
         })
         .collect();
-    // Some are large enough for the bulk stream, and most are left alone some time, often before the loss.
+    // Some are large enough for the bulk stream, and most are left alone some time, often before
+    // the loss.
     let sizes = [64, 1 << 12, 1 << 17, 3 << 20, 64, 64, 1 << 12, 64];
     let mut buffers: Vec<Buffer> = (0..)
         .zip(sizes)
@@ -428,7 +431,8 @@ fn check(buffers: &[Buffer], here: &Queue, seed: u64) -> Seen {
             ..
         } = buffer;
         let about = format!("'{label}' is {content:?}, {place:?}");
-        // What was on its way when the node was lost has come or not when the first that asks for it is over.
+        // What was on its way when the node was lost has come or not when the first that asks for
+        // it is over.
         let asked = read(here, &buffer.memory);
         match (asked.or_else(|_| read(here, &buffer.memory)), content) {
             (Ok(bytes), Some(content)) => {

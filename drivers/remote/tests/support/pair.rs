@@ -1,4 +1,5 @@
-//! Two nodes that are used together, and a relay on each way: from the client to either, and from either to the other.
+//! Two nodes that are used together, and a relay on each way: from the client to either, and from
+//! either to the other.
 
 use super::relay::{Relay, Way};
 use super::{Rig, all_of};

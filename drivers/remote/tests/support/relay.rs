@@ -1,5 +1,5 @@
-//! A network that loses connections: passes bytes on, and cuts each connection after so many, wherever that is: in a
-//! handshake, in a frame, between two, on either side first.
+//! A network that loses connections: passes bytes on, and cuts each connection after so many,
+//! wherever that is: in a handshake, in a frame, between two, on either side first.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 pub(crate) enum Way {
     /// They go on until they are closed.
     Open,
-    /// They are cut after a random number of bytes, whose logarithm to base two is anything between these.
+    /// They are cut after a random number of bytes, whose logarithm to base two is anything between
+    /// these.
     Cutting(u32, u32),
     /// They are cut at once.
     Closed,
@@ -27,7 +28,8 @@ pub(crate) enum Held {
     All,
     /// What the node says.
     Answers,
-    /// What the node says on all connections but the first, which are for the bulk stream where there is one session.
+    /// What the node says on all connections but the first, which are for the bulk stream where
+    /// there is one session.
     Bulk,
 }
 

@@ -1,15 +1,18 @@
-//! A network on which time is counted in round trips. What a node answers in a round waits until the client has said all that it says
-//! in that round, on all its connections. So a client that waits for an answer before it says something else waits for ever.
+//! A network on which time is counted in round trips. What a node answers in a round waits until
+//! the client has said all that it says in that round, on all its connections. So a client that
+//! waits for an answer before it says something else waits for ever.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// TLS's change of ciphers, which says nothing in version 1.3: a client sends it in the middle of an answer.
+/// TLS's change of ciphers, which says nothing in version 1.3: a client sends it in the middle of
+/// an answer.
 const CHANGE: [u8; 6] = [20, 3, 3, 0, 1, 1];
 
-/// A round trip: the connections that have come by its end, and those on which the client speaks in it.
+/// A round trip: the connections that have come by its end, and those on which the client speaks in
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) connections: usize,
@@ -77,8 +80,8 @@ impl Rounds {
         }
     }
 
-    /// How many rounds there were in which the client has spoken, and how many connections. More rounds than were expected are one
-    /// for each time that the client has spoken.
+    /// How many rounds there were in which the client has spoken, and how many connections. More
+    /// rounds than were expected are one for each time that the client has spoken.
     pub(crate) fn count(&self) -> (usize, usize) {
         let state = self.shared.state.lock().unwrap();
         (state.round + state.spoken, state.connections)

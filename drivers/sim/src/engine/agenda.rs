@@ -1,5 +1,5 @@
-//! The agenda: the events to come, in simulated time. Ties are broken by the order in which events were planned, so that
-//! the same calls always give the same order.
+//! The agenda: the events to come, in simulated time. Ties are broken by the order in which events
+//! were planned, so that the same calls always give the same order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -144,8 +144,8 @@ pub struct Command {
     pub signals: Option<StatusSlot>,
     /// The memory its effect touches; anything else is refused to the effect.
     pub accesses: Vec<Access>,
-    /// The accesses that leave bytes between rows alone, by index, with the rows by their addresses. They race with
-    /// accesses that meet their rows.
+    /// The accesses that leave bytes between rows alone, by index, with the rows by their
+    /// addresses. They race with accesses that meet their rows.
     pub rows: Vec<(usize, Rows)>,
     /// Its change of memory.
     pub effect: Effect,
@@ -271,8 +271,8 @@ pub enum Failure {
         /// The panic's message.
         message: String,
     },
-    /// It declares memory that an earlier command declares, one of them to write, and nothing orders the two
-    /// ([`RacePolicy::Fail`]).
+    /// It declares memory that an earlier command declares, one of them to write, and nothing
+    /// orders the two ([`RacePolicy::Fail`]).
     ///
     /// [`RacePolicy::Fail`]: super::RacePolicy::Fail
     #[error(

@@ -1,7 +1,8 @@
 //! The configuration of a simulated machine.
 //!
-//! Every number that a program could want to vary is here, with defaults that resemble a small accelerator behind a PCI
-//! Express link. [`Configuration::validate`] refuses values that could not work, before anything runs.
+//! Every number that a program could want to vary is here, with defaults that resemble a small
+//! accelerator behind a PCI Express link. [`Configuration::validate`] refuses values that could not
+//! work, before anything runs.
 
 use super::command::{Cost, Unit};
 use super::fault::Fault;
@@ -97,10 +98,12 @@ pub enum PickOrder {
 /// The reaction to two commands that declare conflicting accesses, and that nothing orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RacePolicy {
-    /// Count it and log it. Right where overlapping declarations are allowed, as in an OpenCL out-of-order queue.
+    /// Count it and log it. Right where overlapping declarations are allowed, as in an OpenCL
+    /// out-of-order queue.
     #[default]
     Record,
-    /// Also fail the command that started later. Right where something promises to track every hazard.
+    /// Also fail the command that started later. Right where something promises to track every
+    /// hazard.
     Fail,
 }
 
@@ -125,7 +128,8 @@ pub struct DeviceConfiguration {
     pub copy_in: CopyConfiguration,
     /// The unit that copies from the device.
     pub copy_out: CopyConfiguration,
-    /// The device looks at its slots and the event-status area at multiples of this; zero for "at once".
+    /// The device looks at its slots and the event-status area at multiples of this; zero for "at
+    /// once".
     pub polling_interval: Nanoseconds,
     /// Its program image.
     pub image: ImageConfiguration,
@@ -153,7 +157,8 @@ impl Default for DeviceConfiguration {
 }
 
 impl DeviceConfiguration {
-    /// The time that `unit` takes for `cost`. Work-groups and memory traffic of a kernel overlap: the slower one counts.
+    /// The time that `unit` takes for `cost`. Work-groups and memory traffic of a kernel overlap:
+    /// the slower one counts.
     #[must_use]
     pub fn duration(&self, unit: Unit, cost: Cost) -> Nanoseconds {
         let work = match unit {

@@ -1,7 +1,7 @@
 //! Faults on demand.
 //!
-//! A fault is armed when it is given (with the configuration, or later), counts from then, and fires once, except for
-//! [`Fault::FailKind`], which fires every time. `nth` counts from one.
+//! A fault is armed when it is given (with the configuration, or later), counts from then, and
+//! fires once, except for [`Fault::FailKind`], which fires every time. `nth` counts from one.
 
 use super::command::Kind;
 use super::configuration::{Configuration, DeviceId, SpaceId};

@@ -1,8 +1,9 @@
 //! The program image of a device: kernels are only ever loaded together.
 //!
-//! A new image holds, as far as its capacity goes: the kernels that ready commands lack, oldest command first; those that
-//! the host has named; those of other commands in the slots; those of the old image, latest used first. So a launch of a
-//! loaded kernel builds nothing, and a flush with several new kernels builds once.
+//! A new image holds, as far as its capacity goes: the kernels that ready commands lack, oldest
+//! command first; those that the host has named; those of other commands in the slots; those of the
+//! old image, latest used first. So a launch of a loaded kernel builds nothing, and a flush with
+//! several new kernels builds once.
 
 use super::command::KernelId;
 
@@ -51,7 +52,8 @@ impl Image {
         !self.wanted.is_empty()
     }
 
-    /// Replaces the image. `required` comes first, `uploaded` after the kernels that the host has named.
+    /// Replaces the image. `required` comes first, `uploaded` after the kernels that the host has
+    /// named.
     pub(crate) fn build(&mut self, required: &[KernelId], uploaded: &[KernelId]) -> usize {
         let wanted = std::mem::take(&mut self.wanted);
         let old = std::mem::take(&mut self.kernels);

@@ -7,8 +7,8 @@ use super::configuration::{DeviceId, SpaceId};
 use super::status::StatusSlot;
 use super::time::Nanoseconds;
 
-/// Two commands that declare the same memory, one of them to write, and that nothing orders: a dependency is missing,
-/// whether or not they ran at the same time.
+/// Two commands that declare the same memory, one of them to write, and that nothing orders: a
+/// dependency is missing, whether or not they ran at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Race {
     /// The command that started first.

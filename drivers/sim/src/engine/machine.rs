@@ -1,17 +1,22 @@
-//! A simulation that runs by itself: one simulator thread for all devices, in lock step, or the caller's own thread.
+//! A simulation that runs by itself: one simulator thread for all devices, in lock step, or the
+//! caller's own thread.
 //!
 //! # Protocol
 //!
-//! 1. The simulation is behind a lock that is held for bookkeeping only. Effects, publications, callbacks and the
-//!    drops of effects run with no lock held, so the host's calls return at once, and may come from any of these.
-//! 2. One thread at a time is the *stepper*. It takes the next work under the lock, lets go, does it, and takes the lock
-//!    again to hand the result back. Others that want to step sleep until it is done.
-//! 3. Idle, the simulator thread sleeps on a condition variable; the host's calls wake it. Nothing polls.
-//! 4. Notices go to the callback, which is called by the stepper after it has stopped being one. With a thread, and no
-//!    other thread stepping, they come in order.
-//! 5. Dropping the machine switches it off: commands that have not ended fail with [`Failure::ShutDown`], the callback
-//!    hears of it, and the thread ends. Nobody waits for that: the thread may be inside of a user's code, which may need
-//!    a lock that the thread that drops the machine holds.
+//! 1. The simulation is behind a lock that is held for bookkeeping only. Effects, publications,
+//!    callbacks and the drops of effects run with no lock held, so the host's calls return at once,
+//!    and may come from any of these.
+//! 2. One thread at a time is the *stepper*. It takes the next work under the lock, lets go, does
+//!    it, and takes the lock again to hand the result back. Others that want to step sleep until it
+//!    is done.
+//! 3. Idle, the simulator thread sleeps on a condition variable; the host's calls wake it. Nothing
+//!    polls.
+//! 4. Notices go to the callback, which is called by the stepper after it has stopped being one.
+//!    With a thread, and no other thread stepping, they come in order.
+//! 5. Dropping the machine switches it off: commands that have not ended fail with
+//!    [`Failure::ShutDown`], the callback hears of it, and the thread ends. Nobody waits for that:
+//!    the thread may be inside of a user's code, which may need a lock that the thread that drops
+//!    the machine holds.
 //!
 //! [`Failure::ShutDown`]: super::Failure::ShutDown
 
@@ -37,7 +42,8 @@ use super::upload::Refusal;
 pub enum Mode {
     /// A thread of the machine's own.
     Threaded,
-    /// Nobody but the callers of [`Machine::step`] and [`Machine::run_while`]: for deterministic tests.
+    /// Nobody but the callers of [`Machine::step`] and [`Machine::run_while`]: for deterministic
+    /// tests.
     Manual,
 }
 
@@ -92,7 +98,8 @@ struct Shared {
     callback_panics: AtomicU64,
 }
 
-/// The time for which a thread that wants to step waits for another one's step before it looks whether it still wants to.
+/// The time for which a thread that wants to step waits for another one's step before it looks
+/// whether it still wants to.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The number of inner steps that are done under one hold of the lock.
@@ -107,8 +114,8 @@ impl Shared {
         self.step_while(&mut || true).unwrap_or(Progress::Idle)
     }
 
-    /// One step: a few bookkeeping events, or one piece of work, or one notice. None if `pending` says no while another
-    /// thread steps: that thread's work may take any time.
+    /// One step: a few bookkeeping events, or one piece of work, or one notice. None if `pending`
+    /// says no while another thread steps: that thread's work may take any time.
     fn step_while(&self, pending: &mut dyn FnMut() -> bool) -> Option<Progress> {
         let me = std::thread::current().id();
         let mut state = self.lock();
@@ -214,8 +221,9 @@ impl Shared {
     }
 }
 
-/// A simulated machine that runs: in a thread of its own, or as its callers step it. Effects, callbacks and the drops of
-/// effects happen with no lock held. Dropping it fails commands that have not ended, and has the thread end.
+/// A simulated machine that runs: in a thread of its own, or as its callers step it. Effects,
+/// callbacks and the drops of effects happen with no lock held. Dropping it fails commands that
+/// have not ended, and has the thread end.
 pub struct Machine {
     shared: Arc<Shared>,
     mode: Mode,
@@ -224,7 +232,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Switches a machine on. `callback` gets every notice, with no lock held; it may call the machine.
+    /// Switches a machine on. `callback` gets every notice, with no lock held; it may call the
+    /// machine.
     ///
     /// # Errors
     ///
@@ -264,8 +273,9 @@ impl Machine {
         self.mode
     }
 
-    /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do. For
-    /// uses that have no method here; `work` must neither step nor call the machine.
+    /// Does something with the simulation under the lock, and wakes the simulator if that gave it
+    /// something to do. For uses that have no method here; `work` must neither step nor call the
+    /// machine.
     pub fn with<R>(&self, work: impl FnOnce(&mut Simulation) -> R) -> R {
         let mut state = self.shared.lock();
         let result = work(&mut state.simulation);

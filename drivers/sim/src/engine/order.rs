@@ -1,16 +1,19 @@
 //! The race detector: the order of commands, and conflicting commands without one.
 //!
-//! Chance decides whether a missing dependency gives a wrong result. It does not decide whether the dependency is
-//! *missing*: two commands that declare the same memory, one of them to write, are ordered only if
+//! Chance decides whether a missing dependency gives a wrong result. It does not decide whether the
+//! dependency is *missing*: two commands that declare the same memory, one of them to write, are
+//! ordered only if
 //!
 //! 1. the later one was uploaded after the host had seen the end of the earlier one, or
-//! 2. it waits for a status that the earlier one set, or that was set by a command (ordered after it), or
+//! 2. it waits for a status that the earlier one set, or that was set by a command (ordered after
+//!    it), or
 //! 3. it waits for a status that the host wrote after it had seen the end of the earlier one.
 //!
-//! (So a host that uploads in the wrong order, one command after the end of another, has ordered them. Its intention is
-//! not known here.) That is happens-before (Lamport, 1978), kept per command as the set of earlier commands that matter.
-//! A command matters until everything that was uploaded before its end was seen has ended itself. Of those that linger
-//! because a command is blocked for long, the latest [`REMEMBERED`] are kept.
+//! (So a host that uploads in the wrong order, one command after the end of another, has ordered
+//! them. Its intention is not known here.) That is happens-before (Lamport, 1978), kept per command
+//! as the set of earlier commands that matter. A command matters until everything that was uploaded
+//! before its end was seen has ended itself. Of those that linger because a command is blocked for
+//! long, the latest [`REMEMBERED`] are kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -121,7 +124,8 @@ impl Order {
         }
     }
 
-    /// A command starts; the first one that started earlier, conflicts with it and is not ordered before it.
+    /// A command starts; the first one that started earlier, conflicts with it and is not ordered
+    /// before it.
     pub(crate) fn started(&mut self, id: CommandId) -> Option<CommandId> {
         self.known.get_mut(&id)?.started = true;
         let known = &self.known[&id];

@@ -1,15 +1,17 @@
 //! Polling of a device: one look at its slots.
 //!
-//! 1. Each waiting command is *blocked* (a status it waits for is empty), *failed* (all are set, one that it needs says
-//!    failed) or *ready*. A failed one is skipped only when *all* its waits are set: commands that are ordered after it
-//!    may rely on the end of everything that it waited for. The first cause is that of the first failed wait in its list.
-//! 2. If the oldest ready kernel is not in the image, or the host has named one that is not, nothing new starts until
-//!    running commands have ended; then a new image is built. Only the *oldest* counts, so that an image that cannot hold
-//!    all kernels lets its own run before the next one is built.
+//! 1. Each waiting command is *blocked* (a status it waits for is empty), *failed* (all are set,
+//!    one that it needs says failed) or *ready*. A failed one is skipped only when *all* its waits
+//!    are set: commands that are ordered after it may rely on the end of everything that it waited
+//!    for. The first cause is that of the first failed wait in its list.
+//! 2. If the oldest ready kernel is not in the image, or the host has named one that is not,
+//!    nothing new starts until running commands have ended; then a new image is built. Only the
+//!    *oldest* counts, so that an image that cannot hold all kernels lets its own run before the
+//!    next one is built.
 //! 3. Otherwise ready commands start in the device's order, as long as their unit has room.
 //!
-//! Polls are planned only when something has changed, at the next multiple of the polling interval: an idle machine
-//! has an empty agenda.
+//! Polls are planned only when something has changed, at the next multiple of the polling interval:
+//! an idle machine has an empty agenda.
 
 use std::sync::Arc;
 

@@ -8,8 +8,9 @@ use super::image::Image;
 use super::simulation::{HostError, Phase, Simulation};
 
 impl Simulation {
-    /// Resets a device: commands in its slots, or running, fail with [`Failure::Reset`], its image is gone, and it is
-    /// usable again at once. The memory of its space stays as it is: other devices may work in it.
+    /// Resets a device: commands in its slots, or running, fail with [`Failure::Reset`], its image
+    /// is gone, and it is usable again at once. The memory of its space stays as it is: other
+    /// devices may work in it.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use super::status::Status;
 use super::work::{Discarded, Job, Work, WorkResult, Worked};
 
 impl Simulation {
-    /// Does the next thing. [`Work`] that it hands out must be run and given to [`finish`](Self::finish) before
-    /// anything else moves; until then it says [`Next::Busy`].
+    /// Does the next thing. [`Work`] that it hands out must be run and given to
+    /// [`finish`](Self::finish) before anything else moves; until then it says [`Next::Busy`].
     pub fn advance(&mut self) -> Next {
         if self.work_is_out {
             return Next::Busy;
@@ -109,8 +109,8 @@ impl Simulation {
         }
     }
 
-    /// The objects that are over and only have to be dropped. A thread that holds a lock around the simulation takes them
-    /// after each call; otherwise they are dropped as the simulation goes on.
+    /// The objects that are over and only have to be dropped. A thread that holds a lock around the
+    /// simulation takes them after each call; otherwise they are dropped as the simulation goes on.
     pub fn take_discarded(&mut self) -> Discarded {
         std::mem::take(&mut self.discarded)
     }
@@ -137,8 +137,8 @@ impl Simulation {
         }
     }
 
-    /// Goes on until nothing moves without the host; the completions, in the order in which the host saw them. Other
-    /// notices are dropped.
+    /// Goes on until nothing moves without the host; the completions, in the order in which the
+    /// host saw them. Other notices are dropped.
     pub fn run_until_idle(&mut self) -> Vec<Completion> {
         std::iter::from_fn(|| self.run_until_notice())
             .filter_map(Notice::completion)
@@ -155,8 +155,8 @@ impl Simulation {
             && self.unreported.is_empty()
     }
 
-    /// Switches the machine off. Commands that have not ended fail with [`Failure::ShutDown`]; every command's notice
-    /// follows.
+    /// Switches the machine off. Commands that have not ended fail with [`Failure::ShutDown`];
+    /// every command's notice follows.
     pub fn shut_down(&mut self) {
         self.shut_down = true;
         self.agenda.clear();
@@ -302,8 +302,8 @@ impl Simulation {
         self.plan_poll(id);
     }
 
-    /// A command ends. A device that is there sets the command's status itself; for a lost one the host does, when it
-    /// sees the loss.
+    /// A command ends. A device that is there sets the command's status itself; for a lost one the
+    /// host does, when it sees the loss.
     pub(crate) fn end(&mut self, id: CommandId, outcome: Outcome, by_device: bool) {
         let now = self.now;
         let Some(flight) = self.commands.get_mut(&id) else {
@@ -432,7 +432,8 @@ impl Simulation {
         self.notice_free_slots(device);
     }
 
-    /// The device is gone, with all it had in flight, and with its memory if nobody else works there.
+    /// The device is gone, with all it had in flight, and with its memory if nobody else works
+    /// there.
     pub(crate) fn lose(&mut self, id: DeviceId) {
         let device = &mut self.devices[id.index()];
         if device.lost {

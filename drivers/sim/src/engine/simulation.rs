@@ -1,5 +1,5 @@
-//! The simulation as the host sees it: memory, statuses, images, faults, counts. Uploads are in [`upload`], the acts of
-//! devices in [`polling`], the clock in [`run`].
+//! The simulation as the host sees it: memory, statuses, images, faults, counts. Uploads are in
+//! [`upload`], the acts of devices in [`polling`], the clock in [`run`].
 //!
 //! [`upload`]: super::upload
 //! [`polling`]: super::polling
@@ -183,7 +183,8 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::InUse`] while an uploaded command uses it, [`MemoryError::NotAllocated`] where none starts.
+    /// [`MemoryError::InUse`] while an uploaded command uses it, [`MemoryError::NotAllocated`]
+    /// where none starts.
     pub fn free(&mut self, address: DeviceAddress) -> Result<(), MemoryError> {
         let space = address.space();
         self.spaces
@@ -192,7 +193,8 @@ impl Simulation {
             .free(address)
     }
 
-    /// The bytes of a region as they are now, for tests and debugging: no simulated time, no dependencies.
+    /// The bytes of a region as they are now, for tests and debugging: no simulated time, no
+    /// dependencies.
     ///
     /// # Errors
     ///
@@ -205,8 +207,8 @@ impl Simulation {
             .inspect(region)
     }
 
-    /// Writes bytes to a region that no uploaded command uses, as a host does that has stopped the devices: no simulated
-    /// time, no dependencies.
+    /// Writes bytes to a region that no uploaded command uses, as a host does that has stopped the
+    /// devices: no simulated time, no dependencies.
     ///
     /// # Errors
     ///
@@ -252,7 +254,8 @@ impl Simulation {
             .reserve()
     }
 
-    /// Says that no further upload will name this slot. It is recycled when no uploaded command does.
+    /// Says that no further upload will name this slot. It is recycled when no uploaded command
+    /// does.
     ///
     /// # Errors
     ///
@@ -283,8 +286,9 @@ impl Simulation {
         self.areas.get(slot.space.index())?.status(slot)
     }
 
-    /// Names the kernels of a flush. If the device's image lacks one, a new image is built, once running commands have
-    /// ended. Commands whose kernel was never named make the device build when they are ready.
+    /// Names the kernels of a flush. If the device's image lacks one, a new image is built, once
+    /// running commands have ended. Commands whose kernel was never named make the device build
+    /// when they are ready.
     ///
     /// # Errors
     ///
@@ -302,8 +306,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back with
-    /// [`Notice::Recalled`]; otherwise it ends as always. False if the command is not uploaded.
+    /// Asks for an uploaded command back. If the device has not started it when the request
+    /// arrives, it comes back with [`Notice::Recalled`]; otherwise it ends as always. False if the
+    /// command is not uploaded.
     pub fn recall(&mut self, command: CommandId) -> bool {
         let known = self.commands.contains_key(&command);
         if known {
@@ -372,7 +377,8 @@ impl Simulation {
             .map_or(0, |statistics| statistics.image_builds)
     }
 
-    /// The part of the time so far that a unit was busy, from 0 to 1, counting commands that have ended.
+    /// The part of the time so far that a unit was busy, from 0 to 1, counting commands that have
+    /// ended.
     #[must_use]
     pub fn utilisation(&self, device: DeviceId, unit: Unit) -> f64 {
         let Some(device) = self.devices.get(device.index()) else {
@@ -391,7 +397,8 @@ impl Simulation {
         self.interactions
     }
 
-    /// The number of commands that were started although they conflict with an earlier one and are not ordered after it.
+    /// The number of commands that were started although they conflict with an earlier one and are
+    /// not ordered after it.
     #[must_use]
     pub fn races(&self) -> u64 {
         self.races

@@ -3,10 +3,11 @@
 //! # Protocol of a slot
 //!
 //! 1. The host reserves it: *empty*.
-//! 2. It has one writer: the command that names it as its signal, or the host. The writer sets it once, to
-//!    *complete* or *failed* with the first cause; it stays so.
-//! 3. The host releases it, once it will name it in no further upload. It is recycled when no uploaded command names
-//!    it any more; the generation in a [`StatusSlot`] tells a recycled slot from the old one.
+//! 2. It has one writer: the command that names it as its signal, or the host. The writer sets it
+//!    once, to *complete* or *failed* with the first cause; it stays so.
+//! 3. The host releases it, once it will name it in no further upload. It is recycled when no
+//!    uploaded command names it any more; the generation in a [`StatusSlot`] tells a recycled slot
+//!    from the old one.
 
 use std::sync::Arc;
 

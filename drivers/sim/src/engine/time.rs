@@ -49,7 +49,8 @@ impl Bandwidth {
 /// The times at which a command reached each of its states, in simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Times {
-    /// The time at which the host had the command ready: the command's own, or else the moment of its upload.
+    /// The time at which the host had the command ready: the command's own, or else the moment of
+    /// its upload.
     pub queued: Nanoseconds,
     /// The time at which it lay in a slot of the device.
     pub submitted: Nanoseconds,

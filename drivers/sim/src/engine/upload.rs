@@ -1,4 +1,5 @@
-//! Uploads: the host puts a command into a free slot of its device, or gets it back with the reason.
+//! Uploads: the host puts a command into a free slot of its device, or gets it back with the
+//! reason.
 
 use super::agenda::Event;
 use super::command::{Command, CommandId};
@@ -14,7 +15,8 @@ use super::time::Times;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// All slots are taken. A [`Notice::SlotsFree`](super::Notice::SlotsFree) follows when one is free.
+    /// All slots are taken. A [`Notice::SlotsFree`](super::Notice::SlotsFree) follows when one is
+    /// free.
     #[error("all {slots} command slots of {device} are taken: upload again when one is free")]
     NoFreeSlot {
         /// The device.

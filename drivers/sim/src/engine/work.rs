@@ -1,5 +1,5 @@
-//! Work that a step needs done in real time: effects and publications. It is handed out so that the thread that drives
-//! the simulation can do it with no lock held.
+//! Work that a step needs done in real time: effects and publications. It is handed out so that the
+//! thread that drives the simulation can do it with no lock held.
 
 use super::command::{Command, CommandId, Cost, Effect};
 use super::memory::{EffectError, Publication, ViewPlan};
@@ -49,9 +49,9 @@ impl Work {
     }
 }
 
-/// Objects that are over and only have to be dropped: effects that will not run, and publications that will not be made.
-/// Their owners may call the machine as they drop, so a thread that holds a lock around the simulation drops this outside
-/// it.
+/// Objects that are over and only have to be dropped: effects that will not run, and publications
+/// that will not be made. Their owners may call the machine as they drop, so a thread that holds a
+/// lock around the simulation drops this outside it.
 #[derive(Default)]
 pub struct Discarded {
     pub(crate) commands: Vec<Command>,

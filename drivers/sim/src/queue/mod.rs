@@ -1,15 +1,17 @@
 //! The driver contract over the simulated machine: submit, flush, join, notify.
 //!
-//! * `submit` takes note of the command in the [ledger], with its waits split: those within the domain become waits
-//!   for status slots on the machine, the others are counted. It does nothing else: trackers are locked around it.
+//! * `submit` takes note of the command in the [ledger], with its waits split: those within the
+//!   domain become waits for status slots on the machine, the others are counted. It does nothing
+//!   else: trackers are locked around it.
 //! * `flush` lets go of the kernels held so far on the queues of a context, and [pumps](pump).
-//! * `notify` marks, and pumps: a command whose last host wait is resolved has its gate set by one write; one that is
-//!   ours ([`Notification::Ready`]) is finished as soon as the machine has reported its end.
+//! * `notify` marks, and pumps: a command whose last host wait is resolved has its gate set by one
+//!   write; one that is ours ([`Notification::Ready`]) is finished as soon as the machine has
+//!   reported its end.
 //! * `join` sleeps while the machine's thread works, or steps the machine if it has none.
 //!
-//! The machine reports ends in the order in which they happened, and the driver finishes commands in that order, so that
-//! a command is ours by then. If it is not yet (another thread is still in the middle of handing it over), its end is
-//! parked until it is.
+//! The machine reports ends in the order in which they happened, and the driver finishes commands
+//! in that order, so that a command is ours by then. If it is not yet (another thread is still in
+//! the middle of handing it over), its end is parked until it is.
 
 pub(crate) mod ledger;
 mod pump;
@@ -29,9 +31,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use pump::on_process_clock;
 
-/// The queue that native calls and native enqueues on a simulated device are handed: the machine, and the device that
-/// runs the queue's commands. A native enqueue runs when its turn on the device has come, reaches the device's memory,
-/// and takes none of the machine's time; its work is over when it returns.
+/// The queue that native calls and native enqueues on a simulated device are handed: the machine,
+/// and the device that runs the queue's commands. A native enqueue runs when its turn on the device
+/// has come, reaches the device's memory, and takes none of the machine's time; its work is over
+/// when it returns.
 #[derive(Clone)]
 pub struct SimQueue {
     shared: Arc<Shared>,
@@ -64,7 +67,8 @@ impl std::fmt::Debug for SimQueue {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for SimDriver {
     fn name(&self) -> &'static str {
         "sim"
@@ -85,7 +89,8 @@ unsafe impl Driver for SimDriver {
     }
 
     fn flush(&self, queue: &QueueShared) {
-        // A queue's commands may wait for those of its context's others, its migrations above all: one image for them all.
+        // A queue's commands may wait for those of its context's others, its migrations above all:
+        // one image for them all.
         self.shared().ledger().flush(queue.context_number());
         self.shared().pump(Caller::Host);
     }
@@ -135,7 +140,8 @@ unsafe impl Driver for SimDriver {
 
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         let shared = Arc::clone(self.shared());
-        // All are marked before the first is uploaded: the oldest goes first, whatever the order in which they come.
+        // All are marked before the first is uploaded: the oldest goes first, whatever the order in
+        // which they come.
         for command in commands.drain(..) {
             let stray = shared.ledger().ready(command).err();
             drop(stray);
@@ -187,8 +193,9 @@ unsafe impl Driver for SimDriver {
         self.shared().free_memory(device)
     }
 
-    /// Fails the commands on the device, and takes its program image. Commands that the driver has not uploaded yet run
-    /// afterwards. Memory stays: the core gives up the bytes that the failed commands would have written.
+    /// Fails the commands on the device, and takes its program image. Commands that the driver has
+    /// not uploaded yet run afterwards. Memory stays: the core gives up the bytes that the failed
+    /// commands would have written.
     fn reset(&self, device: usize) -> Result<()> {
         let Some(id) = self.shared().device_id(device) else {
             return Err(ErrorKind::InvalidArgument {
@@ -235,7 +242,8 @@ impl Shared {
         }
     }
 
-    /// True if neither the machine nor the driver has anything to do, or nobody is there to step it.
+    /// True if neither the machine nor the driver has anything to do, or nobody is there to step
+    /// it.
     fn is_idle(&self) -> bool {
         let manual = self.machine.mode() == Mode::Manual;
         if manual && self.steppers.load(Ordering::Acquire) == 0 {
@@ -248,7 +256,8 @@ impl Shared {
             }
             ledger.pumps
         };
-        // In this order: an idle machine stays so without the driver, and a thread that sleeps has told all it knows.
+        // In this order: an idle machine stays so without the driver, and a thread that sleeps has
+        // told all it knows.
         let idle = self.machine.with(|simulation| simulation.is_idle())
             && (manual || self.machine.is_asleep());
         let ledger = self.ledger();
@@ -272,8 +281,8 @@ impl Drop for Stepping<'_> {
     }
 }
 
-/// Says, while it lives, that this thread is inside a command or callback of a machine, which goes on only when that
-/// returns: so it must not wait.
+/// Says, while it lives, that this thread is inside a command or callback of a machine, which goes
+/// on only when that returns: so it must not wait.
 pub(crate) struct Inside {
     refusal: Option<&'static str>,
     alone: bool,
@@ -285,7 +294,8 @@ impl Inside {
             "this thread is inside a command or a callback of the simulated machine, which goes on only when that \
              returns; wait on another thread, or enqueue what comes after",
         ));
-        // A thread that steps a machine by hand expects that all is done in the steps, and always in the same order.
+        // A thread that steps a machine by hand expects that all is done in the steps, and always
+        // in the same order.
         let alone = work_alone(works_alone() || mode == Mode::Manual);
         Self { refusal, alone }
     }

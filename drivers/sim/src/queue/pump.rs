@@ -1,11 +1,11 @@
 //! Doing the ledger's jobs: uploads, gates, ends.
 //!
-//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one does: then that thread
-//! will see the job. So nothing recurses (an end that makes a command ready only notes that), and the core is called with
-//! no lock held.
+//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one
+//! does: then that thread will see the job. So nothing recurses (an end that makes a command ready
+//! only notes that), and the core is called with no lock held.
 //!
-//! With a machine that has a thread, a host thread does not pump for ever: after a while it leaves the rest to the
-//! machine's next report, if one is sure to come.
+//! With a machine that has a thread, a host thread does not pump for ever: after a while it leaves
+//! the rest to the machine's next report, if one is sure to come.
 
 use super::Inside;
 use super::ledger::{Ending, Job, NoMemory};
@@ -35,8 +35,8 @@ pub(super) enum Caller {
 /// The number of jobs that a host thread does while the machine's thread could.
 const HOST_JOBS: u32 = 256;
 
-/// A time of the machine on the process's clock, which is never zero. To be cut off at the present time of the host's
-/// clock.
+/// A time of the machine on the process's clock, which is never zero. To be cut off at the present
+/// time of the host's clock.
 pub(crate) fn on_process_clock(time: Nanoseconds, offset: i64) -> u64 {
     time.saturating_add_signed(offset).max(1)
 }
@@ -212,7 +212,8 @@ impl Shared {
     }
 
     fn upload_planned(self: &Arc<Self>, sequence: u64, held: CommandRef, plan: Plan) {
-        // Held to the end: nobody may hear of the command's end before the ledger has heard of its upload.
+        // Held to the end: nobody may hear of the command's end before the ledger has heard of its
+        // upload.
         let mut ledger = self.ledger();
         let gated = ledger.waits_for_host(sequence);
         let needs_gate = ledger.needs_gate(sequence);

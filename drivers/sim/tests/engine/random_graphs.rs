@@ -1,8 +1,9 @@
 //! Random graphs of commands over random machines give the result of running them one after the
 //! other.
 //!
-//! The test is a small driver: it tracks hazards by cell, lets devices of one space order themselves through status
-//! slots, and resolves the rest as the host, with one extra slot per command.
+//! The test is a small driver: it tracks hazards by cell, lets devices of one space order
+//! themselves through status slots, and resolves the rest as the host, with one extra slot per
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};

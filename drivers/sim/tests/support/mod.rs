@@ -1,5 +1,5 @@
-//! Helpers of the driver's tests: a context over a simulated machine, kernels made of closures, and buffers of
-//! 64-bit cells.
+//! Helpers of the driver's tests: a context over a simulated machine, kernels made of closures, and
+//! buffers of 64-bit cells.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ops::Range;
@@ -13,8 +13,9 @@ use quipu_scheduler::{
     RawArgument, Request, Result,
 };
 
-/// Keeps the other tests of this process waiting. A wait that may depend on a user event flushes every queue of the
-/// process, so a test that counts uploads, or needs the same log twice, must be alone.
+/// Keeps the other tests of this process waiting. A wait that may depend on a user event flushes
+/// every queue of the process, so a test that counts uploads, or needs the same log twice, must be
+/// alone.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,8 +85,8 @@ impl<F: Fn(&[RawArgument]) -> Result<()> + Send + Sync + 'static> NativeKernel f
 /// An argument's cells.
 pub(crate) fn view<'a>(argument: &RawArgument) -> &'a mut [u64] {
     assert!(argument.pointer.cast::<u64>().is_aligned());
-    // SAFETY: buffers of the tests hold cells, the driver made the pointer valid, and the kernel that calls this uses
-    // one view of each argument, writing to it only if it was declared so.
+    // SAFETY: buffers of the tests hold cells, the driver made the pointer valid, and the kernel
+    // that calls this uses one view of each argument, writing to it only if it was declared so.
     unsafe { std::slice::from_raw_parts_mut(argument.pointer.cast(), argument.length / 8) }
 }
 

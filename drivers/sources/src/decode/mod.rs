@@ -1,7 +1,7 @@
 //! The decoder device: its built-in kernels decode JPEG, PNG and LZ4.
 //!
-//! Its data comes from anywhere. The size that a picture claims is checked against the room before any is made for it,
-//! and malformed data fails its command and nothing else.
+//! Its data comes from anywhere. The size that a picture claims is checked against the room before
+//! any is made for it, and malformed data fails its command and nothing else.
 
 mod jpeg;
 mod lz4;
@@ -32,7 +32,8 @@ impl Default for Decoder {
     }
 }
 
-/// A picture that was decoded: its bytes of pixels, and its rows, pixels in a row, and bytes of a pixel.
+/// A picture that was decoded: its bytes of pixels, and its rows, pixels in a row, and bytes of a
+/// pixel.
 struct Picture {
     bytes: usize,
     shape: [u32; 3],

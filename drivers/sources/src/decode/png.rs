@@ -4,8 +4,8 @@ use super::Picture;
 use png::{Decoder, Limits, Transformations};
 use std::io::Cursor;
 
-/// Decodes a picture to the beginning of `room`, with 8 bits for each channel of its pixels: gray or RGB, with or without
-/// opacity.
+/// Decodes a picture to the beginning of `room`, with 8 bits for each channel of its pixels: gray
+/// or RGB, with or without opacity.
 pub(super) fn decode(data: &[u8], room: &mut [u8]) -> Result<Picture, String> {
     let failed = |error: png::DecodingError| format!("no PNG: {error}");
     // A row of pixels and texts are kept beside the pixels.

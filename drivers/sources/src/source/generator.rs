@@ -22,7 +22,8 @@ impl Generator {
         }
     }
 
-    /// The pixels of a frame, as RGB: a disc before a gradient, with a little noise that no formula makes shorter.
+    /// The pixels of a frame, as RGB: a disc before a gradient, with a little noise that no formula
+    /// makes shorter.
     pub(crate) fn pixels(&self, number: u64) -> Vec<u8> {
         let (width, height) = (i64::from(self.width), i64::from(self.height));
         let shift = number as i64 % Self::COUNT as i64;

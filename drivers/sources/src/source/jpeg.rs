@@ -1,7 +1,8 @@
 //! The borders of pictures in motion JPEG, found in bytes that come piece by piece.
 //!
-//! A picture is a row of segments, each with its length, so thumbnails within them are stepped over. After a segment that
-//! begins a scan come bytes in which only a marker ends it. Bytes between pictures are left out.
+//! A picture is a row of segments, each with its length, so thumbnails within them are stepped
+//! over. After a segment that begins a scan come bytes in which only a marker ends it. Bytes
+//! between pictures are left out.
 
 /// The meaning of the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

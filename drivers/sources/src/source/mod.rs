@@ -20,7 +20,8 @@ pub enum Pixels {
     Rgb,
     /// Red, green, blue, and how opaque it is, a byte each.
     Rgba,
-    /// A byte each for the brightness of all, then one in four for each of the two differences of colour (I420).
+    /// A byte each for the brightness of all, then one in four for each of the two differences of
+    /// colour (I420).
     Yuv420,
 }
 
@@ -115,15 +116,16 @@ impl Source {
         Self::new(name, Origin::Generator { width, height }, format)
     }
 
-    /// Sets the number of frames in a second, from the start of the driver on. A thread that asks sooner waits, and
-    /// frames that nobody asks for in time are left out, as a camera does. Without a rate, each is there as soon as it is
-    /// asked for.
+    /// Sets the number of frames in a second, from the start of the driver on. A thread that asks
+    /// sooner waits, and frames that nobody asks for in time are left out, as a camera does.
+    /// Without a rate, each is there as soon as it is asked for.
     pub fn rate(mut self, per_second: f64) -> Self {
         self.rate = Some(per_second);
         self
     }
 
-    /// Ends the source after the last frame: a frame of no bytes says so. Otherwise the first comes again.
+    /// Ends the source after the last frame: a frame of no bytes says so. Otherwise the first comes
+    /// again.
     pub fn once(mut self) -> Self {
         self.repeats = false;
         self

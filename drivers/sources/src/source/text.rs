@@ -10,9 +10,11 @@ const SYNTHETIC: &str = "synthetic";
 impl FromStr for Source {
     type Err = String;
 
-    /// Reads `name=path[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]`. The
-    /// path `synthetic` stands for a generator. Without a format, files that end in `.mjpeg`, `.mjpg`, `.jpeg` and `.jpg`
-    /// are JPEG, others with a width and a height are raw, and the rest are one frame.
+    /// Reads
+    /// `name=path[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]`.
+    /// The path `synthetic` stands for a generator. Without a format, files that end in `.mjpeg`,
+    /// `.mjpg`, `.jpeg` and `.jpg` are JPEG, others with a width and a height are raw, and the rest
+    /// are one frame.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();

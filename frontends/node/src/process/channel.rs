@@ -76,7 +76,8 @@ impl Channel {
             // SAFETY: they only compute.
             let (space, length) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
             header.msg_controllen = space as _;
-            // SAFETY: the header names room for one message with one descriptor, aligned, which is `control`.
+            // SAFETY: the header names room for one message with one descriptor, aligned, which is
+            // `control`.
             unsafe {
                 let message = libc::CMSG_FIRSTHDR(&raw const header);
                 (*message).cmsg_level = libc::SOL_SOCKET;
@@ -88,7 +89,8 @@ impl Channel {
             }
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: all that the header names is there until the call returns; the bytes are only read.
+        // SAFETY: all that the header names is there until the call returns; the bytes are only
+        // read.
         let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, flags) };
         if sent < 0 {
             return Err(io::Error::last_os_error());
@@ -131,7 +133,8 @@ impl Channel {
         // SAFETY: it only computes.
         header.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as libc::c_uint) } as _;
         let flags = libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: all that the header names is there until the call returns, of the sizes that it says.
+        // SAFETY: all that the header names is there until the call returns, of the sizes that it
+        // says.
         let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
         // SAFETY: as the system has filled it.
@@ -192,7 +195,8 @@ mod tests {
         assert!(theirs.send(b"three", None).is_err());
     }
 
-    /// Sends a packet of so many bytes with four descriptors, as a session may whose code is not ours.
+    /// Sends a packet of so many bytes with four descriptors, as a session may whose code is not
+    /// ours.
     fn send_four(channel: &Channel, length: usize, each: &impl AsFd) {
         let descriptors = [each.as_fd().as_raw_fd(); 4];
         let size = size_of_val(&descriptors) as libc::c_uint;
@@ -202,7 +206,8 @@ mod tests {
             iov_len: length,
         };
         let mut control = [0_u64; 8];
-        // SAFETY: the header names a byte, and room for one message with four descriptors, all of which outlive the call.
+        // SAFETY: the header names a byte, and room for one message with four descriptors, all of
+        // which outlive the call.
         unsafe {
             let mut header: libc::msghdr = zeroed();
             header.msg_iov = &raw mut part;

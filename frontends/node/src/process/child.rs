@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 /// Between two words about how much the session has.
 const COUNTING: Duration = Duration::from_millis(250);
 
-/// Serves one session: what a process that a node has [started](super::Spawn) is to do, before it starts a thread or opens
-/// a file. `options` makes what the node's own are, within the limits that it is handed; it is called in the sandbox. Ends
-/// the process with the session.
+/// Serves one session: what a process that a node has [started](super::Spawn) is to do, before it
+/// starts a thread or opens a file. `options` makes what the node's own are, within the limits that
+/// it is handed; it is called in the sandbox. Ends the process with the session.
 ///
 /// # Errors
-/// If it was not a node that has started the process; if it cannot be restricted as its limits say, or the devices cannot
-/// be used.
+/// If it was not a node that has started the process; if it cannot be restricted as its limits say,
+/// or the devices cannot be used.
 pub fn serve_session<E>(
     options: impl FnOnce(&Limits) -> Result<Options, E>,
 ) -> io::Result<std::convert::Infallible>
@@ -40,8 +40,8 @@ where
     serve_session_reading(&[], options)
 }
 
-/// As [`serve_session`], where these files may be read beside what every session may: those that a node's devices read, as
-/// sources of data do. Sessions can read them whole.
+/// As [`serve_session`], where these files may be read beside what every session may: those that a
+/// node's devices read, as sources of data do. Sessions can read them whole.
 ///
 /// # Errors
 /// As [`serve_session`].
@@ -147,8 +147,8 @@ where
     }
 }
 
-/// The channel that this process was started with. Its place is taken by nothing at all: what the session starts has it as its
-/// input, and would keep the channel open.
+/// The channel that this process was started with. Its place is taken by nothing at all: what the
+/// session starts has it as its input, and would keep the channel open.
 fn take_channel() -> io::Result<Channel> {
     let stdin = io::stdin();
     let channel = stdin.as_fd().try_clone_to_owned()?;
@@ -160,7 +160,8 @@ fn take_channel() -> io::Result<Channel> {
     Ok(Channel::over(channel))
 }
 
-/// The end of a pipe from which this process's standard output comes, which kernels write when they print.
+/// The end of a pipe from which this process's standard output comes, which kernels write when they
+/// print.
 fn take_output() -> io::Result<io::PipeReader> {
     let (output, input) = io::pipe()?;
     // SAFETY: both are open, and the call on the first takes numbers.
@@ -202,7 +203,8 @@ fn is_interrupted() -> bool {
 struct Counts(Totals);
 
 impl Counts {
-    /// Tells it how much that is now, if it does not know. If it cannot be told now, it is the next time.
+    /// Tells it how much that is now, if it does not know. If it cannot be told now, it is the next
+    /// time.
     fn tell(&mut self, channel: &Channel, now: Totals) {
         if now != self.0
             && channel

@@ -1,9 +1,10 @@
-//! Connections to other nodes, which a session's process may not make: it asks the node's process for them. That looks whether its
-//! operator allows the network, has whoever answers prove the key that the session names, and then hands the connection over. What
-//! is said on it is the session's.
+//! Connections to other nodes, which a session's process may not make: it asks the node's process
+//! for them. That looks whether its operator allows the network, has whoever answers prove the key
+//! that the session names, and then hands the connection over. What is said on it is the session's.
 //!
-//! A session whose code was taken over learns nothing of a network so. It gets no connection to anything without that key. All
-//! that it does not get is refused in the same words, when the time is over for which it asked.
+//! A session whose code was taken over learns nothing of a network so. It gets no connection to
+//! anything without that key. All that it does not get is refused in the same words, when the time
+//! is over for which it asked.
 
 use super::channel::{Channel, LONGEST};
 use super::{DIAL, DIALLED, OVER};
@@ -120,7 +121,8 @@ impl Dials {
     }
 }
 
-/// What a session asks for: a number, for how many milliseconds, and where. A session's id is never zero.
+/// What a session asks for: a number, for how many milliseconds, and where. A session's id is never
+/// zero.
 fn encode(number: u64, milliseconds: u64, to: &Destination) -> Vec<u8> {
     [
         &[DIAL][..],
@@ -190,8 +192,8 @@ pub(super) fn make(
     }
 }
 
-/// Tries for so long, unless the session ends. That there is no connection, for whatever reason, is known when all of the time is
-/// over, and not before.
+/// Tries for so long, unless the session ends. That there is no connection, for whatever reason, is
+/// known when all of the time is over, and not before.
 fn reach(
     networks: &Networks,
     to: &Destination,
@@ -233,7 +235,8 @@ mod tests {
     use std::io::Write;
     use std::net::TcpListener;
 
-    /// A session's side, whose answers are passed on, and the node's, which makes what is asked for `count` times.
+    /// A session's side, whose answers are passed on, and the node's, which makes what is asked for
+    /// `count` times.
     fn sides(
         networks: Networks,
         timer: Arc<dyn Timer>,

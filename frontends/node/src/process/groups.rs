@@ -1,17 +1,20 @@
-//! Control groups of sessions, if the system lets the node make some: what all processes of a session have together is limited by the
-//! kernel, as they take it. Without them, and up to these limits, [looks from outside](super::usage) do it.
+//! Control groups of sessions, if the system lets the node make some: what all processes of a
+//! session have together is limited by the kernel, as they take it. Without them, and up to these
+//! limits, [looks from outside](super::usage) do it.
 //!
 //! | what | in version 2 | in version 1 |
 //! |---|---|---|
 //! | processes and threads | `pids.max` | `pids.max` |
 //! | memory, with that of files and of the kernel | `memory.max` | `memory.limit_in_bytes` |
 //!
-//! 1. The groups are within the node's own. In version 2 a group has either processes or groups that are limited. So if the node is
-//!    alone in its group, as a service that systemd delegates one to, it goes into a group within that.
-//! 2. A session comes into its group before its client hears of it. What it starts from then on is in that group, too. Its keeper is
-//!    not. Nothing of a session can leave, because its sandbox lets nothing of it write there.
-//! 3. A group goes with its session, and that of the node itself when the node stops. Groups of a node that was killed go with the next
-//!    start of a node.
+//! 1. The groups are within the node's own. In version 2 a group has either processes or groups
+//!    that are limited. So if the node is alone in its group, as a service that systemd delegates
+//!    one to, it goes into a group within that.
+//! 2. A session comes into its group before its client hears of it. What it starts from then on is
+//!    in that group, too. Its keeper is not. Nothing of a session can leave, because its sandbox
+//!    lets nothing of it write there.
+//! 3. A group goes with its session, and that of the node itself when the node stops. Groups of a
+//!    node that was killed go with the next start of a node.
 
 use quipu_scheduler::panics::quietly;
 use std::fs;
@@ -199,7 +202,8 @@ fn tell_limits(folder: &Path, limits: &[Limit], sign: char) -> io::Result<()> {
     write(&folder.join("cgroup.subtree_control"), &words.join(" "))
 }
 
-/// Has groups within one of version 2 have these limits. True if this process has gone into a group within it for that.
+/// Has groups within one of version 2 have these limits. True if this process has gone into a group
+/// within it for that.
 fn hand_on(folder: &Path, limits: &[Limit]) -> io::Result<bool> {
     match tell_limits(folder, limits, '+') {
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {}

@@ -1,12 +1,14 @@
-//! The first of a session's processes, which is outside of its sandbox: it starts the one that serves, and sees that all that
-//! this has started, and what these have, ends with it.
+//! The first of a session's processes, which is outside of its sandbox: it starts the one that
+//! serves, and sees that all that this has started, and what these have, ends with it.
 //!
-//! 1. The keeper is what the node has started. It holds one end of a pipe, of which the node has the other: that is closed when
-//!    the node wants the session to end, and when the node is gone, however that ended.
-//! 2. Its child is the session, in a group of processes of its own, which nobody in it can leave (`sandbox`). It dies with the
-//!    keeper, should anybody end that.
-//! 3. When the session or the pipe ends, the keeper ends the group, waits until nothing of it is left, and ends as the session did.
-//!    Who has lost his parent in the group becomes a child of the keeper's, so nobody is left to anybody else.
+//! 1. The keeper is what the node has started. It holds one end of a pipe, of which the node has
+//!    the other: that is closed when the node wants the session to end, and when the node is gone,
+//!    however that ended.
+//! 2. Its child is the session, in a group of processes of its own, which nobody in it can leave
+//!    (`sandbox`). It dies with the keeper, should anybody end that.
+//! 3. When the session or the pipe ends, the keeper ends the group, waits until nothing of it is
+//!    left, and ends as the session did. Who has lost his parent in the group becomes a child of
+//!    the keeper's, so nobody is left to anybody else.
 //!
 //! It does nothing else, and has nothing open that the session has.
 
@@ -15,10 +17,11 @@ use quipu_system_calls::{Filters, Role};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Between two looks at whether the session has ended, where the system does not tell (Linux before 5.3), in milliseconds.
+/// Between two looks at whether the session has ended, where the system does not tell (Linux before
+/// 5.3), in milliseconds.
 const LOOKING: libc::c_int = 50;
-/// Between two looks at whether others have that were left to this, of whom it does not tell: as long as nobody has waited for them, they
-/// count as processes of the session.
+/// Between two looks at whether others have that were left to this, of whom it does not tell: as
+/// long as nobody has waited for them, they count as processes of the session.
 const REAPING: libc::c_int = 500;
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -28,8 +31,8 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     Ok(result)
 }
 
-/// Has this process keep another, which is as this one and in which this returns, for as long as `node` is not closed. The channel
-/// is for that one. To be called before a thread is started.
+/// Has this process keep another, which is as this one and in which this returns, for as long as
+/// `node` is not closed. The channel is for that one. To be called before a thread is started.
 ///
 /// # Errors
 /// If the system gives no process.
@@ -59,8 +62,8 @@ pub(super) fn keep(node: OwnedFd, channel: &Channel) -> io::Result<()> {
 
 /// The keeper, from here on.
 fn end_with(child: libc::pid_t, node: &OwnedFd, channel: &Channel) -> ! {
-    // SAFETY: numbers, and places that are there until each call returns. The channel is this process's own, which nobody
-    // uses any more: the node is to find that it ends with the session.
+    // SAFETY: numbers, and places that are there until each call returns. The channel is this
+    // process's own, which nobody uses any more: the node is to find that it ends with the session.
     unsafe {
         libc::close(channel.as_raw_fd());
         libc::prctl(libc::PR_SET_NAME, c"quipu-keeper".as_ptr());
@@ -76,7 +79,8 @@ fn end_with(child: libc::pid_t, node: &OwnedFd, channel: &Channel) -> ! {
             event(node.as_raw_fd()),
             event(libc::c_int::try_from(told).unwrap_or(-1)),
         ];
-        // It has read nothing of a client's: a kernel without seccomp takes nothing from the promises.
+        // It has read nothing of a client's: a kernel without seccomp takes nothing from the
+        // promises.
         let role = Role::Keeper {
             session: child.unsigned_abs(),
         };

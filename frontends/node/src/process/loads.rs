@@ -1,4 +1,5 @@
-//! The load of a session's devices and the traffic of its links, as its process answers when the node asks.
+//! The load of a session's devices and the traffic of its links, as its process answers when the
+//! node asks.
 
 use super::channel::LONGEST;
 use super::{ANSWERED, LINKS, LOAD};
@@ -9,7 +10,8 @@ use quipu_protocol::limits::{HEADER, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
 use quipu_protocol::message::{LinkEntry, LinkLoad, Links, Message, decode as decode_message};
 use quipu_scheduler::Device;
 
-/// A device, as both sides know it: by its driver's name, and its number there. They need not have the same devices.
+/// A device, as both sides know it: by its driver's name, and its number there. They need not have
+/// the same devices.
 pub(super) type Name = (String, u64);
 
 /// Bytes of a queue in a packet.
@@ -63,7 +65,8 @@ fn merged(queues: &[QueueCount]) -> Vec<QueueCount> {
     merged
 }
 
-/// Links of a session, some in each packet: as the node tells its client, whose message checks what comes here.
+/// Links of a session, some in each packet: as the node tells its client, whose message checks what
+/// comes here.
 pub(super) fn encode_links(count: &LinkCount) -> Vec<Vec<u8>> {
     let packets = count.links.chunks(LINKS_IN_PACKET).enumerate();
     let packet = |(number, links): (usize, &[LinkLoad])| {
@@ -98,7 +101,8 @@ pub(super) fn encode_answered(question: u64) -> Vec<u8> {
     [&[ANSWERED][..], &question.to_le_bytes()].concat()
 }
 
-/// What [`encode`] has made. The process is its client's: nothing that it says is trusted but as numbers.
+/// What [`encode`] has made. The process is its client's: nothing that it says is trusted but as
+/// numbers.
 pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
     let (length, rest) = packet.strip_prefix(&[LOAD])?.split_first()?;
     let (driver, rest) = rest.split_at_checked((*length).into())?;

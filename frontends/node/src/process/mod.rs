@@ -1,15 +1,18 @@
-//! Sessions in processes of their own (Linux): what a client's kernel does to its process, it does to nobody else.
+//! Sessions in processes of their own (Linux): what a client's kernel does to its process, it does
+//! to nobody else.
 //!
-//! 1. A client says hello to the node, which starts a process for the session: the node's own program, as [`Spawn`] says,
-//!    which comes to [`serve_session`]. The process makes a key, which never leaves it, and tells its fingerprint.
-//! 2. The node tells the client where its session is, and by which key it is known: since it says so on a connection on
-//!    which it has proved its own key, it vouches for the other. It needs to sign nothing, and the session's process can
-//!    pretend to be nobody but itself.
-//! 3. Connections for the session begin with its name, in the clear. The node hands each over as it is, by that name,
-//!    before a byte of TLS is read: it is the session's process that finds out whether it is the session's client. No byte of a session passes
-//!    through the node's process.
-//! 4. The process ends with its session; the session with its process, however that ends; and both with the node. What the
-//!    process has started, as compilers, ends with it: another of the session's processes sees to that, its keeper.
+//! 1. A client says hello to the node, which starts a process for the session: the node's own
+//!    program, as [`Spawn`] says, which comes to [`serve_session`]. The process makes a key, which
+//!    never leaves it, and tells its fingerprint.
+//! 2. The node tells the client where its session is, and by which key it is known: since it says
+//!    so on a connection on which it has proved its own key, it vouches for the other. It needs to
+//!    sign nothing, and the session's process can pretend to be nobody but itself.
+//! 3. Connections for the session begin with its name, in the clear. The node hands each over as it
+//!    is, by that name, before a byte of TLS is read: it is the session's process that finds out
+//!    whether it is the session's client. No byte of a session passes through the node's process.
+//! 4. The process ends with its session; the session with its process, however that ends; and both
+//!    with the node. What the process has started, as compilers, ends with it: another of the
+//!    session's processes sees to that, its keeper.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -64,7 +67,8 @@ use std::time::Duration;
 /// How a session's process is started.
 #[derive(Clone, Debug)]
 pub struct Spawn {
-    /// The program: one that calls [`serve_session`] when it is started so, with its standard input as it finds it.
+    /// The program: one that calls [`serve_session`] when it is started so, with its standard input
+    /// as it finds it.
     pub program: PathBuf,
     /// What it is started with.
     pub arguments: Vec<OsString>,
@@ -72,12 +76,13 @@ pub struct Spawn {
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
-/// Variables of the node's process that its sessions do not have: where its keys are and what it has compiled, its trace's file,
-/// other nodes.
+/// Variables of the node's process that its sessions do not have: where its keys are and what it
+/// has compiled, its trace's file, other nodes.
 const OF_THE_NODE: [&str; 4] = [HOME.name(), CACHE.name(), TRACE.name(), NODES.name()];
 
 impl Spawn {
-    /// This program, with these arguments, and without the variables that are for the node's process alone.
+    /// This program, with these arguments, and without the variables that are for the node's
+    /// process alone.
     ///
     /// # Errors
     /// If the system does not say which program this is.

@@ -1,13 +1,15 @@
 //! Namespaces of a session's own, as far as the system gives them to a user without rights.
 //!
-//! * *User*: a process may look into another only if both have one user namespace, or the other's is within its own. So a
-//!   session cannot look into its node, nor into another session, though all have one user.
-//! * *Network*: no interface, and no socket without a file that anybody else has. Connections that are handed to the session
-//!   belong to their own network.
+//! * *User*: a process may look into another only if both have one user namespace, or the other's
+//!   is within its own. So a session cannot look into its node, nor into another session, though
+//!   all have one user.
+//! * *Network*: no interface, and no socket without a file that anybody else has. Connections that
+//!   are handed to the session belong to their own network.
 //! * *IPC*: no shared memory, semaphores or queues of the user's other programs.
 //!
-//! Outside of its namespace the session has the user and groups that it had, so it opens the same files and devices. There is no
-//! namespace of processes: in one, the numbers of threads would not be those of `/proc`, by which the C library names threads.
+//! Outside of its namespace the session has the user and groups that it had, so it opens the same
+//! files and devices. There is no namespace of processes: in one, the numbers of threads would not
+//! be those of `/proc`, by which the C library names threads.
 
 use std::io::{self, Read, Write};
 
@@ -17,7 +19,8 @@ const OWN: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_
 /// Enters new namespaces. Only for a process that has one thread.
 ///
 /// # Errors
-/// If the system does not give them. Then the process has those that it had, or it has new ones in which its user has no number.
+/// If the system does not give them. Then the process has those that it had, or it has new ones in
+/// which its user has no number.
 pub(super) fn enter() -> io::Result<()> {
     // SAFETY: they take nothing.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -25,7 +28,8 @@ pub(super) fn enter() -> io::Result<()> {
     if unsafe { libc::unshare(OWN) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // The system lets nobody map a group who could still leave groups: some files are closed to a group.
+    // The system lets nobody map a group who could still leave groups: some files are closed to a
+    // group.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))

@@ -1,8 +1,9 @@
 //! A session's standard error, which the node passes on to its own.
 //!
-//! A client's code may write to it. So each line has the session's number in front, no control characters, and a bounded length; and
-//! lines beyond a client's rate are counted instead, in whichever of its sessions they come. What is a terminal or a file for the node
-//! is a pipe for its sessions.
+//! A client's code may write to it. So each line has the session's number in front, no control
+//! characters, and a bounded length; and lines beyond a client's rate are counted instead, in
+//! whichever of its sessions they come. What is a terminal or a file for the node is a pipe for its
+//! sessions.
 
 use crate::locked;
 use quipu_link::Fingerprint;
@@ -23,8 +24,8 @@ const BURST: f64 = (256 << 10) as f64;
 /// Bytes in a second, over time: 84 MiB a day.
 const RATE: f64 = (1 << 10) as f64;
 
-/// Bytes that a short line counts for: the session's number stands before it, and it may follow a line of its own about lines that were
-/// left out.
+/// Bytes that a short line counts for: the session's number stands before it, and it may follow a
+/// line of its own about lines that were left out.
 const LEAST: usize = 64;
 
 /// Clients whose allowance is kept though it is whole, at most.
@@ -89,7 +90,8 @@ impl Outputs {
         Arc::clone(clients.entry(client).or_insert_with(whole))
     }
 
-    /// Has a thread pass the lines of a client's session on until all its processes have closed the pipe.
+    /// Has a thread pass the lines of a client's session on until all its processes have closed the
+    /// pipe.
     ///
     /// # Errors
     /// If the system gives no thread.

@@ -141,7 +141,8 @@ impl Hosted {
         self.kill();
         while let Ok(Packet::Some(..)) = self.channel.receive(Some(LINGER)) {}
         if let Some(child) = &mut *locked(&self.child) {
-            // It has not ended what it keeps: the session would end with it, but not what that has started.
+            // It has not ended what it keeps: the session would end with it, but not what that has
+            // started.
             if let Some(session) = usage::first_child(child.id()) {
                 // SAFETY: they take numbers, of a process that its keeper has not waited for.
                 unsafe {
@@ -247,8 +248,8 @@ impl Drop for Starting<'_> {
 
 impl Processes {
     pub(crate) fn new(spawn: Spawn, options: &Options) -> Self {
-        // The node's key is in this process's memory: nobody else's, also of the same user, is to look there.
-        // SAFETY: it takes numbers.
+        // The node's key is in this process's memory: nobody else's, also of the same user, is to
+        // look there. SAFETY: it takes numbers.
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
             let error = io::Error::last_os_error();
             quietly(
@@ -307,8 +308,8 @@ impl Processes {
         sum
     }
 
-    /// What each session has on these devices. Asks them all, and waits until they have answered, or for a while: of who
-    /// has not, it is what was said last.
+    /// What each session has on these devices. Asks them all, and waits until they have answered,
+    /// or for a while: of who has not, it is what was said last.
     pub(crate) fn session_counts(&self, devices: &[Device]) -> Vec<SessionCount> {
         let question = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
         let packet = [&[ASK][..], &question.to_le_bytes()].concat();
@@ -343,7 +344,8 @@ impl Processes {
         sessions.iter().map(count).collect()
     }
 
-    /// Starts a session's process, calls `is_there` when connections can be handed over to it, and tells its client where it is.
+    /// Starts a session's process, calls `is_there` when connections can be handed over to it, and
+    /// tells its client where it is.
     pub(crate) fn begin(
         self: &Arc<Self>,
         mut caller: Caller,
@@ -487,7 +489,8 @@ impl Processes {
         let child = command.spawn().inspect_err(|_| {
             let _ = scratch::remove(&scratch);
         })?;
-        // It has the session's ends of the channel and of its output, which are to be closed when the session is gone.
+        // It has the session's ends of the channel and of its output, which are to be closed when
+        // the session is gone.
         drop(command);
         let client = caller.client();
         let has_peers = client.rights.peers && !self.peers.networks.is_empty();
@@ -608,8 +611,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the sessions for whose clients, and the rights that they began with, this gives a reason: tells each, and ends those that
-    /// were told at an earlier look and are still there.
+    /// Ends the sessions for whose clients, and the rights that they began with, this gives a
+    /// reason: tells each, and ends those that were told at an earlier look and are still there.
     pub(crate) fn end<'a>(
         &self,
         mut of: impl FnMut(Fingerprint, &Rights) -> Option<(GoodbyeReason, &'a str)>,
@@ -652,9 +655,10 @@ impl Processes {
     }
 }
 
-/// Raises the number of descriptors that this process may have to what the system lets it have. A node has some for each
-/// connection. The system also compares the number of a user's descriptors that are on their way between processes with it, so it is
-/// to be larger than what sessions may have ([`Limits::files`]).
+/// Raises the number of descriptors that this process may have to what the system lets it have. A
+/// node has some for each connection. The system also compares the number of a user's descriptors
+/// that are on their way between processes with it, so it is to be larger than what sessions may
+/// have ([`Limits::files`]).
 fn raise_descriptors() -> io::Result<()> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -671,7 +675,8 @@ fn raise_descriptors() -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-/// Waits until a process serves; its key. Now and then it tells the client that the session starts, and ends if the client has gone.
+/// Waits until a process serves; its key. Now and then it tells the client that the session starts,
+/// and ends if the client has gone.
 fn ready(
     hosted: &Hosted,
     mut is_starting: impl FnMut() -> Result<(), LinkError>,
@@ -719,7 +724,8 @@ pub(super) mod tests {
     use super::*;
     use quipu_link::timer::SystemTimer;
 
-    /// So that sessions of different clients have no cache in common, and none where the sandbox lets nobody write.
+    /// So that sessions of different clients have no cache in common, and none where the sandbox
+    /// lets nobody write.
     #[test]
     fn a_session_writes_to_its_own_folder() {
         let scratch = Path::new("/scratch");

@@ -12,33 +12,35 @@
 //! | reach the network: its connections are handed to it | Landlock, seccomp, a network namespace |
 //! | ask the kernel for what no session needs | seccomp: a list of allowed calls ([`quipu_system_calls`]) |
 //!
-//! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has accepted that
-//! ([`weaknesses`]): code of a client's could read the node's key, or reach the network. Whatever else the kernel does not have is left
-//! out, and logged.
+//! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has
+//! accepted that ([`weaknesses`]): code of a client's could read the node's key, or reach the
+//! network. Whatever else the kernel does not have is left out, and logged.
 //!
 //! # What vendors' drivers need of it
 //!
-//! CUDA's library refuses to begin, with a word about the operating system and no other, if it may not do one of these, none of
-//! which it needs to compute:
+//! CUDA's library refuses to begin, with a word about the operating system and no other, if it may
+//! not do one of these, none of which it needs to compute:
 //!
-//! * name its threads, which the C library does by writing to `/proc/self/task/*/comm`. Landlock knows whole folders only,
-//!   so there a session may write to what the system says of its own threads. That it does not put others before itself where
-//!   memory runs out is looked at from outside;
-//! * bind a socket without a file and listen there, so that other processes can ask it for memory. Nobody is let in: a
-//!   session accepts no connection and makes none. So binding and listening are not refused, and of sockets there are only those of
-//!   this machine.
+//! * name its threads, which the C library does by writing to `/proc/self/task/*/comm`. Landlock
+//!   knows whole folders only, so there a session may write to what the system says of its own
+//!   threads. That it does not put others before itself where memory runs out is looked at from
+//!   outside;
+//! * bind a socket without a file and listen there, so that other processes can ask it for memory.
+//!   Nobody is let in: a session accepts no connection and makes none. So binding and listening are
+//!   not refused, and of sockets there are only those of this machine.
 //!
-//! It also keeps pinned memory in shared memory, and makes files without a name. Whether it needs to do the second is not known. Both are
-//! refused only where there is no NVIDIA driver.
+//! It also keeps pinned memory in shared memory, and makes files without a name. Whether it needs
+//! to do the second is not known. Both are refused only where there is no NVIDIA driver.
 //!
 //! # What is counted from outside
 //!
-//! A process may start others, as compilers are, and each has the limits for itself. How many there are, and what they have
-//! together, is looked at from outside ([`usage`](super::usage)). `RLIMIT_NPROC` would not do: it counts what a user has on the
-//! whole machine, so one session that reaches it, or the user's other programs, would keep honest ones from starting a thread.
+//! A process may start others, as compilers are, and each has the limits for itself. How many there
+//! are, and what they have together, is looked at from outside ([`usage`](super::usage)).
+//! `RLIMIT_NPROC` would not do: it counts what a user has on the whole machine, so one session that
+//! reaches it, or the user's other programs, would keep honest ones from starting a thread.
 //!
-//! Libraries that the system's folders do not have are found as the environment says ([`LIBRARIES`]): of those folders a
-//! session reads the libraries, and nothing else that is there.
+//! Libraries that the system's folders do not have are found as the environment says
+//! ([`LIBRARIES`]): of those folders a session reads the libraries, and nothing else that is there.
 
 use super::namespaces;
 use crate::limits::Limits;
@@ -52,7 +54,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// What may be read, and run: libraries, compilers and what they need. Not where anybody keeps keys.
+/// What may be read, and run: libraries, compilers and what they need. Not where anybody keeps
+/// keys.
 const READABLE: &[&str] = &[
     "/usr",
     "/lib",
@@ -82,7 +85,8 @@ const DEVICES: &[&str] = &[
     "/dev/kfd",
 ];
 
-/// What processes map to share memory without a file, which their limits do not see: for the vendor's library that makes such files.
+/// What processes map to share memory without a file, which their limits do not see: for the
+/// vendor's library that makes such files.
 const ZEROS: &str = "/dev/zero";
 
 /// There where NVIDIA's driver is.
@@ -194,7 +198,8 @@ pub(crate) fn weaknesses_for(key: Option<&Path>) -> Vec<Weakness> {
     all
 }
 
-/// The part of the system that every session may read and that the folder of the node's key is in, if it is in one.
+/// The part of the system that every session may read and that the folder of the node's key is in,
+/// if it is in one.
 fn readable_around(key: &Path) -> Option<&'static str> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let key = real(key);
@@ -244,12 +249,12 @@ fn weaknesses_of(
     all
 }
 
-/// Enters a part of the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable`
-/// read.
+/// Enters a part of the sandbox, for this thread and those that it starts from here on. `scratch`
+/// may be written to, `readable` read.
 ///
 /// # Errors
-/// If a limit cannot be set; without `accepts_weak`, if the kernel has nothing of a part without which clients can read the node's
-/// key. What the kernel does not have otherwise is logged.
+/// If a limit cannot be set; without `accepts_weak`, if the kernel has nothing of a part without
+/// which clients can read the node's key. What the kernel does not have otherwise is logged.
 pub(super) fn restrict(
     by: Restriction,
     (limits, accepts_weak): (&Limits, bool),
@@ -296,7 +301,8 @@ pub(super) fn restrict(
     Ok(())
 }
 
-/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable` read.
+/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be
+/// written to, `readable` read.
 ///
 /// # Errors
 /// As [`restrict`].
@@ -347,7 +353,8 @@ fn limit(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps this process to so many of the cores that it has; zero are all. Which, is another matter for each process, so that all are used.
+/// Keeps this process to so many of the cores that it has; zero are all. Which, is another matter
+/// for each process, so that all are used.
 fn keep_to_cores(most: u32) -> Result<(), String> {
     if most == 0 {
         return Ok(());
@@ -441,7 +448,8 @@ fn libraries() -> Vec<PathBuf> {
 fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     let abi = ABI::V6;
     let write = AccessFs::WriteFile | AccessFs::Truncate;
-    // What a rule is about is forgotten by the system with the last who has it open, and found anew as another.
+    // What a rule is about is forgotten by the system with the last who has it open, and found anew
+    // as another.
     let threads = match has_nvidia() {
         true => Some(std::fs::File::open(THREADS)),
         false => None,

@@ -1,12 +1,13 @@
 //! The folders that sessions' compilers write to.
 //!
-//! A session's code has made what is in its folder, and may still run as the folder is removed. So the removal
+//! A session's code has made what is in its folder, and may still run as the folder is removed. So
+//! the removal
 //!
 //! * touches only folders that this process has made;
-//! * opens each folder by the descriptor of the one that it is in, and follows no link: nobody can put a link to another folder in
-//!   its place in between;
-//! * takes folders out of each other before it empties them: how deep they are decides neither how many descriptors that takes nor
-//!   how much of a stack;
+//! * opens each folder by the descriptor of the one that it is in, and follows no link: nobody can
+//!   put a link to another folder in its place in between;
+//! * takes folders out of each other before it empties them: how deep they are decides neither how
+//!   many descriptors that takes nor how much of a stack;
 //! * gives itself the right to look into each, and goes on where something cannot be removed.
 
 use crate::locked;
@@ -49,8 +50,8 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     remove_all(folder)
 }
 
-/// Removes the folders that sessions' processes of this process's nodes have for what their compilers write: for a program that ends
-/// without dropping its nodes, as by an interrupt.
+/// Removes the folders that sessions' processes of this process's nodes have for what their
+/// compilers write: for a program that ends without dropping its nodes, as by an interrupt.
 pub fn remove_scratch() {
     let made = std::mem::take(&mut *locked(&MADE));
     for folder in made {
@@ -59,7 +60,8 @@ pub fn remove_scratch() {
     }
 }
 
-/// Gives the owner of a folder all rights to it, and follows no link. Where that is not possible, opening or emptying it fails.
+/// Gives the owner of a folder all rights to it, and follows no link. Where that is not possible,
+/// opening or emptying it fails.
 fn own(parent: impl AsFd, name: &CString) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(folder) = openat(parent, name, flags, Mode::empty()) {
@@ -89,7 +91,8 @@ fn remove_all(folder: &Path) -> io::Result<()> {
             first = Err(error);
         }
     };
-    // Folders whose parent is the root, none of which is empty yet. What is made meanwhile is left, with the root.
+    // Folders whose parent is the root, none of which is empty yet. What is made meanwhile is left,
+    // with the root.
     let mut moved = 0_u64;
     let mut next = Vec::new();
     empty(&root, &root, (&mut moved, &mut next), &mut tried);

@@ -1,5 +1,6 @@
-//! Trials: the search for the part of the sandbox that hides something from a program. The program is started without the sandbox, in
-//! all of it, and in each [part](Restriction) alone, and prints what it finds.
+//! Trials: the search for the part of the sandbox that hides something from a program. The program
+//! is started without the sandbox, in all of it, and in each [part](Restriction) alone, and prints
+//! what it finds.
 
 use super::Spawn;
 use super::sandbox::{self, Restriction};
@@ -19,8 +20,8 @@ pub struct Trial {
     pub output: Output,
 }
 
-/// Starts a program as sessions' are, once for each trial, with one argument more: the names of the parts with commas between
-/// them, which are for [`enter_trial`].
+/// Starts a program as sessions' are, once for each trial, with one argument more: the names of the
+/// parts with commas between them, which are for [`enter_trial`].
 ///
 /// # Errors
 /// If it cannot be started.
@@ -40,7 +41,8 @@ pub fn trials(spawn: &Spawn) -> io::Result<Vec<Trial>> {
     sets.zip(0_u8..).map(tried).collect()
 }
 
-/// Enters the parts of the sandbox that [`trials`] has named, before a thread is started or a file opened.
+/// Enters the parts of the sandbox that [`trials`] has named, before a thread is started or a file
+/// opened.
 ///
 /// # Errors
 /// If there is no part of a name, or a limit cannot be set.

@@ -1,24 +1,31 @@
-//! The resources that sessions' processes use, looked at from outside. The system's limits hold for a process alone, and it may
-//! start others.
+//! The resources that sessions' processes use, looked at from outside. The system's limits hold for
+//! a process alone, and it may start others.
 //!
-//! 1. While there are sessions, a thread looks at all processes of each session's group once a second: how many processes and
-//!    threads, their memory, the files that they have written, with those that they have unlinked and still have open or mapped, and
-//!    whether the system still ends them before others where memory runs out.
-//! 2. It looks at once if many have been started on the machine meanwhile, which takes one small file to see.
-//! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
-//!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
-//!    is killed at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
+//! 1. While there are sessions, a thread looks at all processes of each session's group once a
+//!    second: how many processes and threads, their memory, the files that they have written, with
+//!    those that they have unlinked and still have open or mapped, and whether the system still
+//!    ends them before others where memory runs out.
+//! 2. It looks at once if many have been started on the machine meanwhile, which takes one small
+//!    file to see.
+//! 3. A session that has more than its limits at two looks, or the one that has the most of a
+//!    client whose sessions have more together than it may, is told so and ends; if it has not by
+//!    the next look, its keeper ends it. One that has too many processes is killed at once. (At a
+//!    single look a process that is about to become a compiler may have all that its parent has.)
 //!
-//! No session is stopped while it is counted. One pass over the machine's processes counts all sessions, and asks the system for
-//! one number of each process, so it is short however many there are. A process that is there during the pass is counted, whoever its
-//! parent is by then, because nobody leaves a session's group (`sandbox`).
+//! No session is stopped while it is counted. One pass over the machine's processes counts all
+//! sessions, and asks the system for one number of each process, so it is short however many there
+//! are. A process that is there during the pass is counted, whoever its parent is by then, because
+//! nobody leaves a session's group (`sandbox`).
 //!
-//! Where the system gives [control groups](super::groups), the kernel limits what a session takes between two looks, to a little more
-//! than what a look finds too much. So a session is told why it ends, and a burst of its processes or memory meets nobody else.
+//! Where the system gives [control groups](super::groups), the kernel limits what a session takes
+//! between two looks, to a little more than what a look finds too much. So a session is told why it
+//! ends, and a burst of its processes or memory meets nobody else.
 //!
-//! A process that lets nobody look, or one more that ends after others than at the session's begin, ends the session, too.
+//! A process that lets nobody look, or one more that ends after others than at the session's begin,
+//! ends the session, too.
 //!
-//! What a session says of itself counts only for memory that the system does not see, as that of GPUs.
+//! What a session says of itself counts only for memory that the system does not see, as that of
+//! GPUs.
 
 use super::groups::Most;
 use super::parent::{Hosted, Processes};
@@ -45,7 +52,8 @@ const LOOKING: Duration = Duration::from_secs(1);
 /// Between two looks at whether many processes were started.
 const GLANCING: Duration = Duration::from_millis(25);
 
-/// Processes and threads that are worth a look if they have come since the last: more than a session begins with.
+/// Processes and threads that are worth a look if they have come since the last: more than a
+/// session begins with.
 fn many() -> u64 {
     64 + 4 * cores() as u64
 }
@@ -57,12 +65,14 @@ fn cores() -> usize {
 /// Processes of a session, at most.
 const PROCESSES: usize = 256;
 
-/// Threads of a session's processes, at most: those of drivers, some for each core, and those of compilers.
+/// Threads of a session's processes, at most: those of drivers, some for each core, and those of
+/// compilers.
 fn most_threads() -> usize {
     1024 + 16 * cores()
 }
 
-/// The processor's memory of a session's processes, beside its clients' buffers: its own, and its compilers'.
+/// The processor's memory of a session's processes, beside its clients' buffers: its own, and its
+/// compilers'.
 const MEMORY: u64 = 2 * OWN_MEMORY;
 
 /// Mappings of a session's processes, at most: each look goes through them.
@@ -76,7 +86,8 @@ fn most_memory(limits: &Limits) -> u64 {
     limits.process_bytes.saturating_add(MEMORY)
 }
 
-/// What a session's control group may have: more than what a look finds too much, with what the kernel keeps for it.
+/// What a session's control group may have: more than what a look finds too much, with what the
+/// kernel keeps for it.
 pub(super) fn most(limits: &Limits) -> Most {
     let memory = most_memory(limits);
     Most {
@@ -140,8 +151,9 @@ pub(super) fn first_child(process: u32) -> Option<libc::pid_t> {
     lists.next()
 }
 
-/// The folder in which the system tells of what a process has, and its status there; none if it has nothing any more. A process whose
-/// first thread has ended goes on with the others, and then only these tell.
+/// The folder in which the system tells of what a process has, and its status there; none if it has
+/// nothing any more. A process whose first thread has ended goes on with the others, and then only
+/// these tell.
 fn face(process: u32) -> Option<(PathBuf, String)> {
     let own = PathBuf::from(format!("/proc/{process}"));
     let tells = |folder: PathBuf| {
@@ -156,8 +168,8 @@ fn face(process: u32) -> Option<(PathBuf, String)> {
     })
 }
 
-/// What memory is, as the system says it of a process: its own, that it shares, that is swapped out, of the machine's pool of large
-/// pages, and what says where all that is.
+/// What memory is, as the system says it of a process: its own, that it shares, that is swapped
+/// out, of the machine's pool of large pages, and what says where all that is.
 const MEMORY_FIELDS: &[&str] = &[
     "RssAnon:",
     "RssShmem:",
@@ -205,8 +217,9 @@ fn taken(file: &Metadata) -> u64 {
     file.len().max(file.blocks().saturating_mul(512))
 }
 
-/// What files of a folder take that nobody finds there any more, by their numbers: those that processes have open, and those that they
-/// have mapped, of which the system does not say how large they are.
+/// What files of a folder take that nobody finds there any more, by their numbers: those that
+/// processes have open, and those that they have mapped, of which the system does not say how large
+/// they are.
 ///
 /// # Errors
 /// If there is more of these than anybody needs, or a process does not let others look.
@@ -256,8 +269,8 @@ fn unlinked_open(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io:
     Ok(())
 }
 
-/// Adds those files of a folder without a name that a process has mapped, as large as a file may be if it has not open them. Gives the
-/// number of its mappings.
+/// Adds those files of a folder without a name that a process has mapped, as large as a file may be
+/// if it has not open them. Gives the number of its mappings.
 fn unlinked_mapped(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io::Result<usize> {
     let mut maps = io::BufReader::new(std::fs::File::open(face.join("maps"))?);
     let (mut line, mut count) = (Vec::new(), 0);
@@ -267,7 +280,8 @@ fn unlinked_mapped(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> i
             return Ok(count);
         }
         count += 1;
-        // Where, what it may do, from which byte on, of which device, of which file; and its path, or the last that it had.
+        // Where, what it may do, from which byte on, of which device, of which file; and its path,
+        // or the last that it had.
         let mut fields = line.trim_ascii_end().splitn(6, |byte| *byte == b' ');
         let file = fields.nth(4).and_then(|file| str::from_utf8(file).ok());
         let path = fields.next().unwrap_or_default().trim_ascii_start();
@@ -280,7 +294,8 @@ fn unlinked_mapped(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> i
     }
 }
 
-/// True if there is more in a folder than sessions may leave there, with what is left of files that were there.
+/// True if there is more in a folder than sessions may leave there, with what is left of files that
+/// were there.
 fn is_overfull(folder: &Path, unlinked: &HashMap<u64, u64>) -> bool {
     let bytes = unlinked.values().copied();
     let (mut bytes, mut count) = (bytes.fold(0, u64::saturating_add), unlinked.len());
@@ -346,7 +361,8 @@ impl Begun {
     }
 }
 
-/// How early the system ends a process where memory runs out, as it has been set; none if that is gone.
+/// How early the system ends a process where memory runs out, as it has been set; none if that is
+/// gone.
 fn score(process: u32) -> Option<i32> {
     let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
     score.ok()?.trim().parse().ok()
@@ -391,8 +407,8 @@ struct Seen {
     most: [u64; 2],
 }
 
-/// Those of sessions that end because their clients have more together than they may: of each client with several the one that has the
-/// most. What one may have by itself is looked at twice.
+/// Those of sessions that end because their clients have more together than they may: of each
+/// client with several the one that has the most. What one may have by itself is looked at twice.
 fn beyond_together(all: &[Seen]) -> Vec<usize> {
     let mut clients: HashMap<Fingerprint, Vec<usize>> = HashMap::new();
     for (number, seen) in all.iter().enumerate() {
@@ -418,7 +434,8 @@ fn beyond_together(all: &[Seen]) -> Vec<usize> {
 /// A session, the bytes of its processes, and these.
 type Found = (Arc<Hosted>, u64, Vec<u32>);
 
-/// Looks at what sessions have, which may take as long as they have files. True if that is to be done again soon.
+/// Looks at what sessions have, which may take as long as they have files. True if that is to be
+/// done again soon.
 fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
     for (session, mut bytes, processes) in found {
@@ -494,7 +511,8 @@ impl Hosted {
         self.kill();
     }
 
-    /// Tells a session that it has more than it may, and has it end; if it was told before, ends it.
+    /// Tells a session that it has more than it may, and has it end; if it was told before, ends
+    /// it.
     fn end_by_limit(&self, text: &str) {
         quietly(|| tracing::warn!(text, "a session ends"));
         self.end(GoodbyeReason::Limit, text);
@@ -637,7 +655,8 @@ mod tests {
 
     /// Starts a process that does this, and then nothing.
     fn fork(act: impl FnOnce()) -> u32 {
-        // SAFETY: the child has the allocator, which the system's library hands it unlocked, and takes no other lock.
+        // SAFETY: the child has the allocator, which the system's library hands it unlocked, and
+        // takes no other lock.
         let child = unsafe { libc::fork() };
         if child == 0 {
             act();
@@ -652,7 +671,8 @@ mod tests {
 
     fn end(child: u32) {
         let child = child.cast_signed();
-        // SAFETY: they take numbers, of a process that this has started, and a null pointer asks for no status.
+        // SAFETY: they take numbers, of a process that this has started, and a null pointer asks
+        // for no status.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
@@ -741,7 +761,8 @@ mod tests {
             let looking = || {
                 // The system lets root see everything: what a thread may do is its own.
                 let (header, none) = ([0x2008_0522_u32, 0], [0_u32; 6]);
-                // SAFETY: header and sets are there until the call returns, as the system lays them out.
+                // SAFETY: header and sets are there until the call returns, as the system lays them
+                // out.
                 let set =
                     unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
                 assert_eq!(set, 0);

@@ -105,7 +105,8 @@ impl Parked {
         }
         self.bytes += length;
         let mut kept = Vec::new();
-        // Whoever serves has other limits, too: what cannot be had is to fail a command, and not the process.
+        // Whoever serves has other limits, too: what cannot be had is to fail a command, and not
+        // the process.
         let is_room =
             kept.try_reserve_exact(bytes.len()).is_ok() && self.pieces.try_reserve(1).is_ok();
         if is_room {
@@ -325,7 +326,8 @@ impl Bulk {
         *all = all.saturating_sub(bytes);
     }
 
-    /// A write has named a transfer, whose bytes are expected from here on. False if it is not larger than all before.
+    /// A write has named a transfer, whose bytes are expected from here on. False if it is not
+    /// larger than all before.
     pub(crate) fn expect(&self, transfer: u64, mut write: Write) -> bool {
         let mut state = locked(&self.state);
         let is_new = state.name(transfer);
@@ -347,7 +349,8 @@ impl Bulk {
         locked(&self.state).of_peer = Some((transfer, peer));
     }
 
-    /// The rest of a transfer never comes; false if it never was one. Nothing happens if all has come.
+    /// The rest of a transfer never comes; false if it never was one. Nothing happens if all has
+    /// come.
     pub(crate) fn abandon(&self, transfer: u64) -> bool {
         let mut state = locked(&self.state);
         if transfer > state.last_named {
@@ -391,7 +394,8 @@ impl Bulk {
         self.changed.notify_all();
     }
 
-    /// A read has named a transfer; the ends of its pieces. False if it is not larger than all before.
+    /// A read has named a transfer; the ends of its pieces. False if it is not larger than all
+    /// before.
     pub(crate) fn begin_read(
         &self,
         transfer: u64,
@@ -596,8 +600,8 @@ impl Bulk {
         Ok(state)
     }
 
-    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by way of the client instead, or
-    /// again: what was had is left out.
+    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by
+    /// way of the client instead, or again: what was had is left out.
     pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
         self.come(chunk.transfer, chunk.offset, Some(chunk.bytes), from)
     }
@@ -653,8 +657,8 @@ impl Bulk {
             Place::Landing(landing) => {
                 // What was not written is zeros.
                 if let Some(bytes) = bytes {
-                    // SAFETY: commands read these bytes when they were said to have come, which is below; whoever says that
-                    // it is busy alone writes them.
+                    // SAFETY: commands read these bytes when they were said to have come, which is
+                    // below; whoever says that it is busy alone writes them.
                     unsafe { landing.write(offset as usize, bytes) };
                 }
             }

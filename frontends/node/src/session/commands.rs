@@ -101,10 +101,11 @@ impl Work {
         }
     }
 
-    /// Does what a message says. What is brief of it is run by this thread, at the latest as it [rests](Self::rest): nobody
-    /// is woken for it.
+    /// Does what a message says. What is brief of it is run by this thread, at the latest as it
+    /// [rests](Self::rest): nobody is woken for it.
     pub(crate) fn take(&mut self, message: &Message<'_>) -> Done {
-        // While it is in a kernel, another of the session's threads has to see that the client is gone.
+        // While it is in a kernel, another of the session's threads has to see that the client is
+        // gone.
         if self.kept == 0 && self.bulk.has_begun() {
             self.lenders.iter_mut().for_each(|lender| lender.begin());
         }
@@ -166,7 +167,8 @@ impl Work {
         self.kept = 0;
     }
 
-    /// Has ends told: at once of what is over by now, as most is that this thread has run. To be called back costs more.
+    /// Has ends told: at once of what is over by now, as most is that this thread has run. To be
+    /// called back costs more.
     fn see_to_ends(&mut self) {
         for unseen in self.unseen.drain(..) {
             let line = &self.lines[usize::from(unseen.line)];

@@ -1,8 +1,9 @@
-//! Content sizes: reads of the bytes of buffers that are in use, for the client or for another node, and commands of the node's
-//! devices that need no more.
+//! Content sizes: reads of the bytes of buffers that are in use, for the client or for another
+//! node, and commands of the node's devices that need no more.
 //!
-//! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's, with both. That brings what is in
-//! use here, and no more, if it is in a device's memory: for that moment the buffer has its content size in the node's core, too.
+//! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's,
+//! with both. That brings what is in use here, and no more, if it is in a device's memory: for that
+//! moment the buffer has its content size in the node's core, too.
 
 use super::bulk::Bulk;
 use super::commands::{Begun, Done, Work, access};
@@ -137,8 +138,9 @@ impl Work {
         }))
     }
 
-    /// Begins a command, for which the node's core brings only what is in use of these buffers to another memory. Where a
-    /// buffer has been freed, or is too small, all bytes are brought: the command has a transfer perhaps, which has to begin.
+    /// Begins a command, for which the node's core brings only what is in use of these buffers to
+    /// another memory. Where a buffer has been freed, or is too small, all bytes are brought: the
+    /// command has a transfer perhaps, which has to begin.
     pub(super) fn begin_with_sizes(
         &mut self,
         command: &Command<'_>,

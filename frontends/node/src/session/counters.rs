@@ -1,7 +1,7 @@
 //! Counters of a session's commands: a *line* for each queue of the client's on a device.
 //!
-//! A command is one that is held from where it has come to its end. Whether it runs its event knows, so who wants to know
-//! looks at all events that there are.
+//! A command is one that is held from where it has come to its end. Whether it runs its event
+//! knows, so who wants to know looks at all events that there are.
 
 use super::events::{Events, LineNumber};
 use crate::load::QueueCount;

@@ -1,8 +1,8 @@
 //! Programs that are read for a client without a compiler.
 //!
-//! A session's first such command starts a thread, which reads one program after the other, so that other commands do not wait
-//! for a compiler. When the session ends, the thread reads the program that it has begun, and no other. Programs that wait for it
-//! count as programs of the session.
+//! A session's first such command starts a thread, which reads one program after the other, so that
+//! other commands do not wait for a compiler. When the session ends, the thread reads the program
+//! that it has begun, and no other. Programs that wait for it count as programs of the session.
 
 use super::ends::Outcome;
 use crate::watch::Stopwatch;
@@ -192,7 +192,8 @@ impl Described {
         self.outcome.clone()
     }
 
-    /// Tells all that was found, before the command's end, and how work-groups are divided to a client that knows of that.
+    /// Tells all that was found, before the command's end, and how work-groups are divided to a
+    /// client that knows of that.
     pub(super) fn tell(&self, event: u64, with_groups: bool, mut tell: impl FnMut(&Message<'_>)) {
         let log = presentable(&self.description.log, MAX_LOG);
         let mut rest = &log[..];

@@ -1,10 +1,11 @@
 //! Ends of commands, on their way to the client.
 //!
-//! A command may end on any thread: on the one that received it, or on a worker that has more to do. What costs is to write
-//! to the socket, so ends go together:
+//! A command may end on any thread: on the one that received it, or on a worker that has more to
+//! do. What costs is to write to the socket, so ends go together:
 //!
 //! 1. While the receiver goes through what has come, it sends what has ended when it is through.
-//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 256 of them.
+//! 2. Else the end of the last command that the session has is sent at once, by whoever ended it;
+//!    and so are 256 of them.
 //! 3. Else the session's own thread is woken, which sends what there is then.
 //!
 //! What kernels have [printed](crate::printed) goes before the ends that are sent with it.
@@ -188,7 +189,8 @@ impl Ends {
         }
     }
 
-    /// Says that the receiver goes through what has come, or that it is through. Said by the receiver.
+    /// Says that the receiver goes through what has come, or that it is through. Said by the
+    /// receiver.
     pub(crate) fn receiving(&self, is_receiving: bool) {
         if self.receiving.load(Ordering::Relaxed) == is_receiving {
             return;
@@ -334,7 +336,8 @@ impl Ends {
 }
 
 impl Pending {
-    /// Has a message sent that ends these commands. If it cannot be, the connection is lost, and whoever receives sees it.
+    /// Has a message sent that ends these commands. If it cannot be, the connection is lost, and
+    /// whoever receives sees it.
     fn push(&mut self, out: &Outgoing, message: &Message<'_>, ends: Option<Vec<u64>>) {
         match out.push(message) {
             Ok(number) => {

@@ -58,7 +58,8 @@ impl Events {
         self.live
     }
 
-    /// A new event, whose id is larger than all before. Its line, and whether it is that of a kernel.
+    /// A new event, whose id is larger than all before. Its line, and whether it is that of a
+    /// kernel.
     pub(crate) fn add(&mut self, id: u64, known: Known, line: LineNumber, is_kernel: bool) {
         debug_assert!(id > self.last);
         self.last = id;

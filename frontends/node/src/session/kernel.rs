@@ -34,7 +34,8 @@ impl Pace {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let new = took.saturating_mul(1000) / groups.max(1);
         let before = self.group_ps.load(Ordering::Relaxed);
-        // A quarter of the new: one that was held up does not decide for long. Of two at once one may be forgotten.
+        // A quarter of the new: one that was held up does not decide for long. Of two at once one
+        // may be forgotten.
         let pace = match before {
             0 => new,
             before => before / 4 * 3 + new / 4,
@@ -62,7 +63,8 @@ fn invalid(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()
 }
 
-/// How long a program's work-groups take; and who looks that none takes too long, if there is a limit.
+/// How long a program's work-groups take; and who looks that none takes too long, if there is a
+/// limit.
 type Times = (Arc<Pace>, Option<Stopwatch>);
 
 /// A launch's kernel. Launches that say the same have it together.
@@ -112,8 +114,8 @@ impl NativeKernel for NodeKernel {
 
     unsafe fn begin(&self, arguments: &[RawArgument]) -> Result<()> {
         match &*self.0 {
-            // SAFETY: the memory is the launch's, and no group has begun: `NativeKernel::begin` asks its caller for the
-            // same.
+            // SAFETY: the memory is the launch's, and no group has begun: `NativeKernel::begin`
+            // asks its caller for the same.
             Kind::Native(kernel, _) => unsafe { kernel.begin(arguments) },
             _ => Ok(()),
         }
@@ -121,8 +123,8 @@ impl NativeKernel for NodeKernel {
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match &*self.0 {
-            // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks its caller for the
-            // same.
+            // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks
+            // its caller for the same.
             Kind::Compiled(launch) => unsafe { launch.run(arguments, groups) },
             Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => {
                 let problem = "it has no native code".to_owned();
@@ -131,8 +133,8 @@ impl NativeKernel for NodeKernel {
             Kind::Native(kernel, (pace, stopwatch)) => {
                 let count = groups.len() as u64;
                 let start = pace.is_due().then(Instant::now);
-                // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks its caller for
-                // the same.
+                // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run`
+                // asks its caller for the same.
                 let run = || unsafe { kernel.run(arguments, groups) };
                 let result = match stopwatch {
                     Some(stopwatch) => stopwatch.time(run),
@@ -162,8 +164,9 @@ impl NativeKernel for NodeKernel {
     }
 }
 
-// SAFETY: a text may do anything, for which its client answers: it runs for this session alone, whose process has no memory of
-// others. A built-in kernel checks what is passed to it. A kernel of the node's own has a `PortableKernel` itself, which is asked.
+// SAFETY: a text may do anything, for which its client answers: it runs for this session alone,
+// whose process has no memory of others. A built-in kernel checks what is passed to it. A kernel of
+// the node's own has a `PortableKernel` itself, which is asked.
 unsafe impl PortableKernel for NodeKernel {
     fn key(&self) -> CodeKey {
         match &*self.0 {

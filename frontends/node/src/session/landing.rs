@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Bytes that one side writes and then the other reads: zeros, which take no memory before they are written.
+/// Bytes that one side writes and then the other reads: zeros, which take no memory before they are
+/// written.
 pub(crate) struct Landing {
     pointer: NonNull<u8>,
     layout: Layout,
@@ -56,7 +57,8 @@ impl Landing {
     /// Nobody else writes that part, or reads what the transfer writes, until the transfer is over.
     pub(crate) unsafe fn part(self: &Arc<Self>, range: Range<usize>) -> HostMemory {
         assert!(range.start <= range.end && range.end <= self.len());
-        // SAFETY: within the bytes, as just checked; kept by the transfer; the rest is the caller's promise.
+        // SAFETY: within the bytes, as just checked; kept by the transfer; the rest is the caller's
+        // promise.
         unsafe {
             let pointer = self.pointer.add(range.start).as_ptr();
             HostMemory::new(pointer, range.len(), Some(self.clone()))
@@ -83,7 +85,8 @@ impl Landing {
     /// Nobody writes them meanwhile.
     pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.len());
-        // SAFETY: within the bytes, as just checked, all of which are initialised; for the rest the caller vouches.
+        // SAFETY: within the bytes, as just checked, all of which are initialised; for the rest the
+        // caller vouches.
         unsafe {
             let from = self.pointer.add(range.start).as_ptr();
             std::slice::from_raw_parts(from, range.len())

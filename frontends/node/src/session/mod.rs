@@ -18,14 +18,18 @@
 //! | `peers` | other nodes: who may come, and what they bring; `peer_sender`: the way to one; `forward`: commands that use it |
 //! | `post` | the place where a stream waits for its client to come back |
 //!
-//! If a stream's connection is lost and the session has patience, the thread that receives from it waits for the client to
-//! come back, and goes on with the connection that it brings; all else goes on meanwhile, and what is to be said is kept.
+//! If a stream's connection is lost and the session has patience, the thread that receives from it
+//! waits for the client to come back, and goes on with the connection that it brings; all else goes
+//! on meanwhile, and what is to be said is kept.
 //!
-//! The thread that receives the command stream has all that messages name; nobody else does. A command's end is told by
-//! whoever ends it. When one of the streams ends for good, so does the session, whatever the reason:
+//! The thread that receives the command stream has all that messages name; nobody else does. A
+//! command's end is told by whoever ends it. When one of the streams ends for good, so does the
+//! session, whatever the reason:
 //!
-//! 1. Placeholders and transfers fail, and commands that have not begun are cancelled: so nothing waits for the client.
-//! 2. Buffers, programs and queues are given up. The core frees each when the last command that uses it is over.
+//! 1. Placeholders and transfers fail, and commands that have not begun are cancelled: so nothing
+//!    waits for the client.
+//! 2. Buffers, programs and queues are given up. The core frees each when the last command that
+//!    uses it is over.
 //! 3. The bulk stream is cut, and the session's thread ends.
 
 mod bulk;
@@ -79,8 +83,8 @@ use std::time::Duration;
 /// For how long the client may take to hear why it is sent away.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// For how long a session is kept, at most, whose connection was ended or reset: the way to its client works then, so a client
-/// that is there comes back at once. One that was killed does not.
+/// For how long a session is kept, at most, whose connection was ended or reset: the way to its
+/// client works then, so a client that is there comes back at once. One that was killed does not.
 const RETURN: Duration = Duration::from_secs(10);
 
 /// Bytes that may lie unwritten on the command stream before no more commands are read.
@@ -199,7 +203,8 @@ impl Session {
         &self.counters
     }
 
-    /// For how long at least one of its kernels has run on these devices, as far as calls of this tell.
+    /// For how long at least one of its kernels has run on these devices, as far as calls of this
+    /// tell.
     pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
         let running = self.counters.running_on(devices);
         locked(&self.runs).longest(&running, now)
@@ -245,7 +250,8 @@ impl Session {
         self.posts[1].begin()
     }
 
-    /// Has a stream go on with a connection that its client has brought. Given back if that is not to be.
+    /// Has a stream go on with a connection that its client has brought. Given back if that is not
+    /// to be.
     pub(crate) fn come_back(&self, caller: Caller, is_bulk: bool) -> Result<(), Box<Caller>> {
         if self.patience.is_zero() {
             return Err(Box::new(caller));
@@ -277,14 +283,15 @@ impl Session {
         }
     }
 
-    /// After a stream has given this error: waits for its client to come back, and goes on, until `deadline`, which is set
-    /// at the first loss.
+    /// After a stream has given this error: waits for its client to come back, and goes on, until
+    /// `deadline`, which is set at the first loss.
     ///
-    /// The time begins anew with a later loss if the client was heard on the connection that was lost, or if that has outlived the
-    /// deadline. Else the client may not know that it was taken, and its own patience goes on: until then, when it would have given
-    /// up. A first connection of which it does not know is none that it comes back to, and on the bulk stream it may have had
-    /// nothing to say. If the connection was ended or reset, it has to come back [soon](RETURN), whether or not what it comes back with
-    /// is lost again.
+    /// The time begins anew with a later loss if the client was heard on the connection that was
+    /// lost, or if that has outlived the deadline. Else the client may not know that it was taken,
+    /// and its own patience goes on: until then, when it would have given up. A first connection of
+    /// which it does not know is none that it comes back to, and on the bulk stream it may have had
+    /// nothing to say. If the connection was ended or reset, it has to come back [soon](RETURN),
+    /// whether or not what it comes back with is lost again.
     fn go_on(
         &self,
         node: &Shared,

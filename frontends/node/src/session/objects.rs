@@ -47,7 +47,8 @@ pub(crate) struct Objects {
     stopwatch: Option<Stopwatch>,
     compiling: Option<Stopwatch>,
     context: Context,
-    /// In trees, as are the others: there are few of most, and who chooses the numbers is a stranger.
+    /// In trees, as are the others: there are few of most, and who chooses the numbers is a
+    /// stranger.
     buffers: BTreeMap<u64, MemoryRef>,
     last_buffer: u64,
     bytes: u64,

@@ -1,12 +1,14 @@
 //! The way to another node: what this session sends there.
 //!
-//! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the ticket: the other node may
-//!    not have heard of it yet. That it cannot be reached, for whatever reason, shows in nothing but the time, which is always
-//!    all of it. So is its [turn]: who dials some and sees when others are dialled learns nothing either.
-//! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as whatever is to be sent when
-//!    the connection is lost.
-//! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of them. When the connection
-//!    is lost, all that is kept goes by way of the client, from the beginning: the other node leaves out what it has had.
+//! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the
+//!    ticket: the other node may not have heard of it yet. That it cannot be reached, for whatever
+//!    reason, shows in nothing but the time, which is always all of it. So is its [turn]: who dials
+//!    some and sees when others are dialled learns nothing either.
+//! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as
+//!    whatever is to be sent when the connection is lost.
+//! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of
+//!    them. When the connection is lost, all that is kept goes by way of the client, from the
+//!    beginning: the other node leaves out what it has had.
 //! 4. That a command has ended is told once and forgotten: the client tells it, too.
 //!
 //! [turn]: Turns
@@ -45,11 +47,12 @@ const AHEAD: usize = 4 * CHUNK;
 /// Between the first attempts; then twice as long each time, up to the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
 
-/// Peers of a session that are dialled at a time: the node's process makes no more connections for it at once.
+/// Peers of a session that are dialled at a time: the node's process makes no more connections for
+/// it at once.
 const MOST_DIALLED: usize = 32;
 
-/// When the turns of the peers that a session dials are over: of one that is reached, as soon as it is; of any other, also of one
-/// that is given up, when it would have been dialled no longer.
+/// When the turns of the peers that a session dials are over: of one that is reached, as soon as it
+/// is; of any other, also of one that is given up, when it would have been dialled no longer.
 #[derive(Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<Vec<Instant>>>);
 
@@ -88,7 +91,8 @@ pub(crate) struct Parcel {
     is_finished: AtomicBool,
 }
 
-// SAFETY: whoever shares it reads bytes that are lent to be read, and nobody writes; what is lent is given back by its last owner.
+// SAFETY: whoever shares it reads bytes that are lent to be read, and nobody writes; what is lent
+// is given back by its last owner.
 unsafe impl Sync for Parcel {}
 
 impl Parcel {
@@ -244,8 +248,9 @@ impl PeerSender {
         let (spin, idle) = (dialling.node.options.spin, dialling.node.options.idle);
         let ended = match self.dial(dialling) {
             Some(mut connection) => {
-                // The other node answers pings, whatever it expects itself. Without that, a forwarder on the way that is stopped
-                // would keep for ever what the client could bring.
+                // The other node answers pings, whatever it expects itself. Without that, a
+                // forwarder on the way that is stopped would keep for ever what the client could
+                // bring.
                 connection.expect_pulse(idle, Arc::new(SystemTimer::default()));
                 self.receive(connection, spin)
             }
@@ -442,7 +447,8 @@ impl PeerSender {
         match open.filter(|_| parcel.length as u64 <= SMALL) {
             Some(out) => {
                 drop(state);
-                // If it is lost, whoever receives learns it, and the parcel goes by way of the client.
+                // If it is lost, whoever receives learns it, and the parcel goes by way of the
+                // client.
                 let _ = push(&out, &parcel, usize::MAX, || Ok(()));
                 out.flush();
             }
@@ -545,8 +551,8 @@ mod tests {
 
     const LENGTH: u64 = 100_000;
 
-    /// A way that is being made, for which bytes wait that are lent; and what is over when they are given back, which then tells
-    /// something by that way.
+    /// A way that is being made, for which bytes wait that are lent; and what is over when they are
+    /// given back, which then tells something by that way.
     fn waiting() -> (Arc<PeerSender>, Event) {
         let driver: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
         let context = Context::new(&Device::all_of(&driver).unwrap()).unwrap();

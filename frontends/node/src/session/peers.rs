@@ -1,12 +1,15 @@
-//! Other nodes, on which the same client has sessions: who may come, what they may bring, and whom this session dials.
+//! Other nodes, on which the same client has sessions: who may come, what they may bring, and whom
+//! this session dials.
 //!
-//! 1. The client tells two nodes of each other: the one that is to be dialled which key and which ticket to expect, and until
-//!    when; the one that dials the same, and where.
-//! 2. Whoever comes is let in once on a ticket, if the key that it has proved, the ticket, the epoch and the time are right.
-//!    Whatever is not, the connection is closed, and nothing is said.
-//! 3. What it then brings has to be what the client has told this node to expect from just that peer: bytes of a transfer that
-//!    a *receive* names, as many as that, once; or that a placeholder has come about.
-//! 4. A placeholder comes about by the first who says so, the peer or the client, and is forgotten when the client has.
+//! 1. The client tells two nodes of each other: the one that is to be dialled which key and which
+//!    ticket to expect, and until when; the one that dials the same, and where.
+//! 2. Whoever comes is let in once on a ticket, if the key that it has proved, the ticket, the
+//!    epoch and the time are right. Whatever is not, the connection is closed, and nothing is said.
+//! 3. What it then brings has to be what the client has told this node to expect from just that
+//!    peer: bytes of a transfer that a *receive* names, as many as that, once; or that a
+//!    placeholder has come about.
+//! 4. A placeholder comes about by the first who says so, the peer or the client, and is forgotten
+//!    when the client has.
 //!
 //! The other direction is in [`peer_sender`](super::peer_sender).
 
@@ -34,7 +37,8 @@ use std::time::Duration;
 /// Peers that a session has, at most.
 const MOST: usize = 1024;
 
-/// Placeholders that a peer may say to have come about before the client has named them: none is kept, who says so waits.
+/// Placeholders that a peer may say to have come about before the client has named them: none is
+/// kept, who says so waits.
 #[derive(Default)]
 pub(crate) struct Peers {
     state: Mutex<State>,
@@ -210,8 +214,8 @@ impl Peers {
         mut connection: Connection,
     ) -> Result<(), LinkError> {
         let key = connection.peer();
-        // The other node does so as well, and answers pings in any case. This one may be kept from reading for long, by a client
-        // that is away, and pings meanwhile.
+        // The other node does so as well, and answers pings in any case. This one may be kept from
+        // reading for long, by a client that is away, and pings meanwhile.
         connection.expect_pulse(node.options.idle, Arc::new(SystemTimer::default()));
         let (mut incoming, out) = connection.split(Duplex {
             stream: Stream::Peer,
@@ -310,8 +314,8 @@ impl Peers {
         event
     }
 
-    /// The client says that a placeholder has come about, and does not name it any more. None if it is none; what is to be
-    /// brought about, if nobody has.
+    /// The client says that a placeholder has come about, and does not name it any more. None if it
+    /// is none; what is to be brought about, if nobody has.
     pub(super) fn resolve(&self, id: u64) -> Option<Option<UserEvent>> {
         let mut state = locked(&self.state);
         state.placeholders.remove(&id).map(|(_, event)| event)

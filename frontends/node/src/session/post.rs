@@ -1,9 +1,9 @@
 //! The place where a session's stream waits for its client to come back.
 //!
-//! 1. Who comes with a hello for the stream leaves its connection here, and cuts the one that the stream has: of two
-//!    connections the newer stays. One that has waited is given up.
-//! 2. The thread that receives from the stream finds the cut, comes here, and goes on with what it finds; it waits for it
-//!    until the patience is over.
+//! 1. Who comes with a hello for the stream leaves its connection here, and cuts the one that the
+//!    stream has: of two connections the newer stays. One that has waited is given up.
+//! 2. The thread that receives from the stream finds the cut, comes here, and goes on with what it
+//!    finds; it waits for it until the patience is over.
 
 use crate::locked;
 use quipu_link::gate::Caller;
@@ -36,8 +36,8 @@ impl Post {
         is_first
     }
 
-    /// Leaves a connection for the stream; `cut` cuts the one that it has. Given back if it is older than another, or the
-    /// session is over.
+    /// Leaves a connection for the stream; `cut` cuts the one that it has. Given back if it is
+    /// older than another, or the session is over.
     pub(crate) fn offer(&self, caller: Caller, cut: impl FnOnce()) -> Result<(), Box<Caller>> {
         let mut state = locked(&self.0);
         let (_, epoch, _) = caller.session();

@@ -23,14 +23,16 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Whether it may be kept for launches that say the same as this: not if that is much, nor if its kernel is for one alone.
+    /// Whether it may be kept for launches that say the same as this: not if that is much, nor if
+    /// its kernel is for one alone.
     pub(super) fn may_be_kept(&self, launch: &Launch<'_>) -> bool {
         let bytes: usize = launch.parts().iter().map(|part| part.len()).sum();
         bytes <= MOST_SAID && self.kernel.serves_many_launches()
     }
 }
 
-/// All that a launch says, as bytes; and how many belong to what, since one that has less of this may have more of that.
+/// All that a launch says, as bytes; and how many belong to what, since one that has less of this
+/// may have more of that.
 #[derive(PartialEq, Eq)]
 struct Said {
     device: u32,

@@ -1,13 +1,15 @@
-//! For how long kernels run on devices that are another's: no thread of the process runs them, so none notes when they begin.
+//! For how long kernels run on devices that are another's: no thread of the process runs them, so
+//! none notes when they begin.
 //!
-//! What a device was given is said to run, though it may wait there for what it was given before, transfers among it. So only the
-//! oldest kernels are timed, those that were seen to run first: all that they can wait for has ended, or was seen no later. They are
-//! timed from when the last of that has ended: at least one of them has run all the time since. One that never ends is among the
-//! oldest some time, whatever comes after it.
+//! What a device was given is said to run, though it may wait there for what it was given before,
+//! transfers among it. So only the oldest kernels are timed, those that were seen to run first: all
+//! that they can wait for has ended, or was seen no later. They are timed from when the last of
+//! that has ended: at least one of them has run all the time since. One that never ends is among
+//! the oldest some time, whatever comes after it.
 //!
-//! Transfers are not timed, nor what devices have built in, as sources of data do: how long these take is not for the client to say.
-//! One that takes long does not keep kernels from being timed either: what the host does is over before a device is given what
-//! waits for it.
+//! Transfers are not timed, nor what devices have built in, as sources of data do: how long these
+//! take is not for the client to say. One that takes long does not keep kernels from being timed
+//! either: what the host does is over before a device is given what waits for it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -31,7 +33,8 @@ struct Seen {
 }
 
 impl Runs {
-    /// For how long at least one of the kernels among these commands has run, as far as looks at them tell. Each says whether it is one.
+    /// For how long at least one of the kernels among these commands has run, as far as looks at
+    /// them tell. Each says whether it is one.
     pub(crate) fn longest(&mut self, running: &[(u64, bool)], now: Duration) -> Duration {
         self.looks += 1;
         let before = self.oldest();
@@ -50,7 +53,8 @@ impl Runs {
         now.saturating_sub(self.since)
     }
 
-    /// At which look the oldest kernels were seen first, and how many commands by then: with one that ends they are others, or fewer.
+    /// At which look the oldest kernels were seen first, and how many commands by then: with one
+    /// that ends they are others, or fewer.
     fn oldest(&self) -> Option<(u64, usize)> {
         let first = self.seen.iter().find(|seen| seen.is_kernel)?.look;
         let by_then = self.seen.iter().take_while(|seen| seen.look <= first);

@@ -1,7 +1,8 @@
 //! Programs of clients on this machine's processors.
 //!
-//! The session's process reads a program when a kernel of it first runs, and compiles a kernel for each size of work-group. The
-//! compiler is a process of its own that the session's starts, within the session's sandbox and limits.
+//! The session's process reads a program when a kernel of it first runs, and compiles a kernel for
+//! each size of work-group. The compiler is a process of its own that the session's starts, within
+//! the session's sandbox and limits.
 
 use crate::watch::Stopwatch;
 use quipu_clc::{ClcError, Kernel, LinkedKernel, Program};
@@ -102,7 +103,8 @@ impl TextLaunch {
         });
         let kernel = kernel.as_ref().map_err(|error| failed(error))?;
         let groups = u64::from(groups.start)..u64::from(groups.end);
-        // SAFETY: as the caller promises; what the client's kernel does to this process is the sandbox's matter.
+        // SAFETY: as the caller promises; what the client's kernel does to this process is the
+        // sandbox's matter.
         let run = || unsafe { kernel.run_passed(&self.passed, arguments, groups) };
         let result = match &self.running {
             Some(stopwatch) => stopwatch.time(run),

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex};
 
 type Enqueued = std::result::Result<Begun, Error>;
 
-/// Bytes of a transfer's piece: what has come of a write is on its way to the device while the rest comes, and what a
-/// read has brought is on its way to the client.
+/// Bytes of a transfer's piece: what has come of a write is on its way to the device while the rest
+/// comes, and what a read has brought is on its way to the client.
 const PIECE: u64 = 1 << 21;
 
 /// The bytes from a region's first to its last.
@@ -288,8 +288,8 @@ impl Work {
 }
 
 impl Work {
-    /// True if a transfer's bytes go straight from or to the network: its device works in the host's memory, and they lie
-    /// there without gaps.
+    /// True if a transfer's bytes go straight from or to the network: its device works in the
+    /// host's memory, and they lie there without gaps.
     pub(super) fn is_lent(&self, command: &Command<'_>, steps: &[Stride]) -> bool {
         let device = self.node.options.devices.get(command.device as usize);
         let is_host = |device: &Device| matches!(device.properties().memory, MemorySpace::Host);

@@ -36,7 +36,8 @@ impl Lane {
         self.sent = sent;
     }
 
-    /// Puts a message behind the others; false if it breaks the rules of its fields, which nobody can send by accident.
+    /// Puts a message behind the others; false if it breaks the rules of its fields, which nobody
+    /// can send by accident.
     pub(crate) fn push(&mut self, message: &Message<'_>) -> bool {
         let number = self.sent + 1;
         match message.kind().is_numbered() {
@@ -73,7 +74,8 @@ impl Lane {
         self.push(&Message::Acknowledge(Acknowledge { received }));
     }
 
-    /// Sends what was put, and has `hear` hear all that was said by the time it was taken; false if the connection is lost.
+    /// Sends what was put, and has `hear` hear all that was said by the time it was taken; false if
+    /// the connection is lost.
     pub(crate) fn meet(&mut self, mut hear: impl FnMut(&Message<'_>)) -> bool {
         self.token += 1;
         let token = self.token;

@@ -1,7 +1,8 @@
-//! Clients that say what they like, in any order, to a node that serves others: it does not panic, nothing hangs, nobody else
-//! notices, and when they are gone there is nothing left of them.
+//! Clients that say what they like, in any order, to a node that serves others: it does not panic,
+//! nothing hangs, nobody else notices, and when they are gone there is nothing left of them.
 //!
-//! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-node --test fuzz -- --ignored`.
+//! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-node --test fuzz --
+//! --ignored`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

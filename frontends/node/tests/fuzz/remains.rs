@@ -1,4 +1,5 @@
-//! What a process has that sessions could leave behind: threads, files, memory; and whether any thread of it has panicked.
+//! What a process has that sessions could leave behind: threads, files, memory; and whether any
+//! thread of it has panicked.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ pub(crate) fn bytes_in_use() -> i64 {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// By how many bytes a process may have grown: tables that have become larger, commands' slots, which are kept for the next.
+/// By how many bytes a process may have grown: tables that have become larger, commands' slots,
+/// which are kept for the next.
 const GROWTH: i64 = 4 << 20;
 
 /// What there is at a moment when there is no session.

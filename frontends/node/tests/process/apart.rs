@@ -158,7 +158,8 @@ fn a_session_dies_with_its_node_whatever_it_does() {
     launch(&mut client, 2, loop_for_ever);
     launch(&mut client, 3, behave);
     assert_eq!(client.end_of(3), None);
-    // The keeper, the session, what it has started, and who has lost his parent and is the keeper's since.
+    // The keeper, the session, what it has started, and who has lost his parent and is the keeper's
+    // since.
     let running = |all: &[String]| all.iter().filter(|process| runs(process)).count();
     let all = loop {
         let keepers = children(apart.node.id())

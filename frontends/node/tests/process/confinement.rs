@@ -39,7 +39,8 @@ fn is_held(process: &str) -> bool {
     status_of(process, "Seccomp:").as_deref() == Some("2")
 }
 
-/// A session is the child of a keeper, which is this process's. There are those of other tests, which may end meanwhile.
+/// A session is the child of a keeper, which is this process's. There are those of other tests,
+/// which may end meanwhile.
 fn session_and_keeper() -> (String, String) {
     let own = std::process::id().to_string();
     loop {

@@ -559,7 +559,8 @@ fn runs(process: &str) -> bool {
     state(process).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
-/// One that forks has all that the session had, also what it is known by to the node, and shares its group.
+/// One that forks has all that the session had, also what it is known by to the node, and shares
+/// its group.
 #[test]
 fn what_a_session_has_started_ends_with_it() {
     let _watchdog = watchdog();
@@ -579,8 +580,9 @@ fn what_a_session_has_started_ends_with_it() {
         while rig.node.sessions() > 1 {
             std::thread::yield_now();
         }
-        // But for the other session's, its keeper, and those of tests beside this one: of these some may be missing where the system
-        // lists what others have started, as processes end meanwhile.
+        // But for the other session's, its keeper, and those of tests beside this one: of these
+        // some may be missing where the system lists what others have started, as processes end
+        // meanwhile.
         let is_left =
             |process: &String| runs(process) && !descendants(std::process::id()).contains(process);
         while all.iter().any(is_left) {

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-// Kernels are known by their addresses. Those that several modules name are not inlined, so that each has one.
+// Kernels are known by their addresses. Those that several modules name are not inlined, so that
+// each has one.
 
 /// The time of a session's process, which passes only when a kernel says so.
 pub(super) static TIME: LazyLock<Arc<ManualTimer>> = LazyLock::new(Arc::default);
@@ -152,7 +153,8 @@ fn sleep_for_ever() {
     }
 }
 
-/// Leaves a process behind that has all that this has, and one that has been started by it and has lost it.
+/// Leaves a process behind that has all that this has, and one that has been started by it and has
+/// lost it.
 #[inline(never)]
 pub(super) fn leave_others_behind() -> Result<(), String> {
     match fork(sleep_for_ever) {
@@ -396,7 +398,8 @@ fn words_of_the_system() -> Vec<String> {
     done
 }
 
-/// What another process is given, as far as it can be without another's doing: it would keep memory and files that belong to none.
+/// What another process is given, as far as it can be without another's doing: it would keep memory
+/// and files that belong to none.
 fn gifts() -> Vec<String> {
     let mut ends = [0; 2];
     // SAFETY: there is room for two.
@@ -471,7 +474,8 @@ fn memory_without_limits() -> Vec<String> {
     done
 }
 
-/// A socket without a file that somebody could ask at, as CUDA's library makes one before it begins.
+/// A socket without a file that somebody could ask at, as CUDA's library makes one before it
+/// begins.
 fn listen_without_a_file() -> std::io::Result<std::os::fd::OwnedFd> {
     use std::os::fd::{AsRawFd, FromRawFd};
     let name = format!("quipu-test-{}", std::process::id());

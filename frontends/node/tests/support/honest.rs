@@ -1,11 +1,12 @@
-//! A client that computes, and looks whether all is as it left it, while others do their worst beside it.
+//! A client that computes, and looks whether all is as it left it, while others do their worst
+//! beside it.
 
 use super::{Client, Rig, buffer, command, fill, read};
 use quipu_protocol::message::{Fill, Message, Operation};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Runs `worst` beside such a client of the rig's first key, which is busy when it begins, and goes on after it. What the
-/// client found, if anything was not as it should be, is a panic.
+/// Runs `worst` beside such a client of the rig's first key, which is busy when it begins, and goes
+/// on after it. What the client found, if anything was not as it should be, is a panic.
 pub(crate) fn beside(rig: &Rig, worst: impl FnOnce()) {
     let (over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

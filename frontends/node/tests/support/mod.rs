@@ -205,7 +205,8 @@ impl Client {
         }
     }
 
-    /// Returns when the node has sent us away. It may say why, but waits for nobody who does not hear it for a while.
+    /// Returns when the node has sent us away. It may say why, but waits for nobody who does not
+    /// hear it for a while.
     pub(crate) fn sent_away(&mut self) -> Option<GoodbyeReason> {
         loop {
             match self.next(|_| ()) {

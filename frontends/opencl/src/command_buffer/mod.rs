@@ -1,8 +1,10 @@
-//! Command buffers (`cl_khr_command_buffer` and what extends it): commands that are recorded once, and enqueued many times.
+//! Command buffers (`cl_khr_command_buffer` and what extends it): commands that are recorded once,
+//! and enqueued many times.
 //!
-//! A command buffer keeps its commands as a list, and a recorded graph of the core's that was made of them. An update
-//! changes the list and drops the graph; the next enqueue records it anew. A graph that is in flight stays what it was, so
-//! a command buffer may be enqueued and updated while earlier enqueues still run.
+//! A command buffer keeps its commands as a list, and a recorded graph of the core's that was made
+//! of them. An update changes the list and drops the graph; the next enqueue records it anew. A
+//! graph that is in flight stays what it was, so a command buffer may be enqueued and updated while
+//! earlier enqueues still run.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -89,8 +89,8 @@ impl Passed {
     /// Records a command that takes no properties and has no handle.
     ///
     /// # Safety
-    /// The list of properties ends with a zero or is null; there are so many points; where the point goes is null or
-    /// valid for a write.
+    /// The list of properties ends with a zero or is null; there are so many points; where the
+    /// point goes is null or valid for a write.
     unsafe fn append(self, make: impl FnOnce(&Ref<Queue>) -> Result<Work>) -> cl_int {
         entry(|| {
             let (buffer, place) = self.begin()?;
@@ -449,7 +449,8 @@ macro_rules! records {
             handle: *mut cl_mutable_command_khr,
         ) -> cl_int {
             let passed = Passed { buffer, queue, properties, count, points, point, handle };
-            // SAFETY: the program passes three numbers for each origin and region, and a whole colour.
+            // SAFETY: the program passes three numbers for each origin and region, and a whole
+            // colour.
             let make = |$on: &Ref<Queue>| Ok(unsafe { $work });
             // SAFETY: as the program promises.
             unsafe { passed.append(make) }

@@ -1,4 +1,5 @@
-//! Kernels of a command buffer that are changed between two enqueues (`cl_khr_command_buffer_mutable_dispatch`).
+//! Kernels of a command buffer that are changed between two enqueues
+//! (`cl_khr_command_buffer_mutable_dispatch`).
 
 use super::CommandBuffer;
 use super::record::Work;
@@ -108,7 +109,8 @@ impl Dispatch {
     /// Changes what a program says.
     ///
     /// # Safety
-    /// Each list has as many elements as is said beside it, and each size as many as there are dimensions.
+    /// Each list has as many elements as is said beside it, and each size as many as there are
+    /// dimensions.
     unsafe fn update(&mut self, config: &cl_mutable_dispatch_config_khr) -> Result<()> {
         let may = |field: cl_mutable_dispatch_fields_khr, is_asked: bool| {
             ensure(!is_asked || self.fields & field != 0, CL_INVALID_OPERATION)
@@ -167,7 +169,8 @@ impl Dispatch {
         }
         let dimensions = self.shape.dimensions as usize;
         let said = |pointer: *const usize, otherwise| {
-            // SAFETY: each size has as many numbers as there are dimensions: the contract of `update`.
+            // SAFETY: each size has as many numbers as there are dimensions: the contract of
+            // `update`.
             (!pointer.is_null()).then(|| unsafe { sizes(dimensions, pointer, otherwise) })
         };
         let shape = &mut self.shape;

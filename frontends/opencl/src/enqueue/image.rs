@@ -1,4 +1,5 @@
-//! Reads, writes, copies, fills and maps of images: the commands of buffers, with the rectangles of images.
+//! Reads, writes, copies, fills and maps of images: the commands of buffers, with the rectangles of
+//! images.
 
 use super::transfer::{Copy, Part, Rectangle, host, steps, three};
 use super::{Command, buffer};
@@ -258,8 +259,8 @@ pub(crate) struct ImageFill {
 
 impl ImageFill {
     /// # Safety
-    /// The colour is null or valid for reads of as many numbers as the image's format has; origin and region are null or
-    /// valid for reads of three numbers.
+    /// The colour is null or valid for reads of as many numbers as the image's format has; origin
+    /// and region are null or valid for reads of three numbers.
     pub(crate) unsafe fn new(
         queue: &Ref<Queue>,
         handle: cl_mem,

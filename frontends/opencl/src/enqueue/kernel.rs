@@ -1,7 +1,7 @@
 //! Launches of kernels.
 //!
-//! A launch is one command with one work-group after the other, on whichever worker has time for it. Which buffers it
-//! reads and writes is what the compiler has found in the kernel's code.
+//! A launch is one command with one work-group after the other, on whichever worker has time for
+//! it. Which buffers it reads and writes is what the compiler has found in the kernel's code.
 
 use super::launch::{Launch, Launching, Shape};
 use super::{Command, memory};
@@ -31,7 +31,8 @@ pub(crate) unsafe fn sizes(dimensions: usize, pointer: *const usize, otherwise: 
 }
 
 impl Shape {
-    /// What a program passes by pointers. No global size is one of zero: such a command does nothing.
+    /// What a program passes by pointers. No global size is one of zero: such a command does
+    /// nothing.
     ///
     /// # Safety
     /// Each pointer is null, or valid for reads of as many numbers as there are dimensions.
@@ -60,13 +61,14 @@ impl Shape {
 
 /// Work-items of a group that suit most kernels, where the program leaves it open.
 const USUAL_ITEMS: u64 = 64;
-/// The fewest along x that do. Groups of fewer cost more than larger ones, or than groups of several sizes.
+/// The fewest along x that do. Groups of fewer cost more than larger ones, or than groups of
+/// several sizes.
 const FEW_ITEMS: u64 = 16;
 /// The most along x of groups that divide a launch evenly which smaller ones do not.
 const MOST_ITEMS: u64 = 1024;
 
-/// A size of work-group of at most so many work-items for a launch, along x first. Unless the launch takes the rest in smaller
-/// groups, it divides the launch evenly.
+/// A size of work-group of at most so many work-items for a launch, along x first. Unless the
+/// launch takes the rest in smaller groups, it divides the launch evenly.
 fn local_size(global: [u64; 3], device: &Device, all: u64, takes_rest: bool) -> [u32; 3] {
     let along = device.most_items_along().map(|most| most as u64);
     let mut left = USUAL_ITEMS.min(all);
@@ -152,8 +154,8 @@ impl Prepared {
                 CL_INVALID_KERNEL_ARGS,
             )?;
             images.extend(memory.image);
-            // The kernel's code tells, and not what the program said of its buffer (`CL_MEM_READ_ONLY`). What it writes may be a
-            // part, so what was there before matters.
+            // The kernel's code tells, and not what the program said of its buffer
+            // (`CL_MEM_READ_ONLY`). What it writes may be a part, so what was there before matters.
             let mode = match reached.writes {
                 true => AccessMode::ReadWrite,
                 false => AccessMode::Read,
@@ -252,8 +254,8 @@ impl Kernel {
 /// Enqueues a launch that the program calls a command of this type.
 ///
 /// # Safety
-/// As OpenCL has it: each size is null or valid for reads of as many numbers as there are dimensions, the list has so many
-/// events, and where the event goes is null or valid for a write.
+/// As OpenCL has it: each size is null or valid for reads of as many numbers as there are
+/// dimensions, the list has so many events, and where the event goes is null or valid for a write.
 unsafe fn enqueue_as(
     kind: cl_command_type,
     queue: cl_command_queue,

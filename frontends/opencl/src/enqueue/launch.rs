@@ -1,7 +1,7 @@
 //! A kernel with its arguments and its size, as commands run it.
 //!
-//! Looking at all that costs more than enqueueing. A kernel keeps its last launch until an argument is set, so launches that
-//! say the same share it.
+//! Looking at all that costs more than enqueueing. A kernel keeps its last launch until an argument
+//! is set, so launches that say the same share it.
 
 use super::kernel::chosen_local_size;
 use crate::code::{Code, Result, ensure};
@@ -223,8 +223,8 @@ impl NativeKernel for Launching {
             })
             .collect();
         let groups = u64::from(groups.start)..u64::from(groups.end);
-        // SAFETY: the program answers for what its kernel does, as OpenCL has it; no group runs twice, as the caller
-        // promises.
+        // SAFETY: the program answers for what its kernel does, as OpenCL has it; no group runs
+        // twice, as the caller promises.
         unsafe { compiled.run(&self.0.grid, &passed, groups) }
             .map_err(|error| failed(error.to_string()))
     }
@@ -234,8 +234,9 @@ impl NativeKernel for Launching {
     }
 }
 
-// SAFETY: the program answers for what its kernel does, as OpenCL has it. What is passed was checked against the kernel's
-// parameters as the program set it, and each code has a number of its own.
+// SAFETY: the program answers for what its kernel does, as OpenCL has it. What is passed was
+// checked against the kernel's parameters as the program set it, and each code has a number of its
+// own.
 unsafe impl PortableKernel for Launching {
     fn key(&self) -> CodeKey {
         self.0.code.key()

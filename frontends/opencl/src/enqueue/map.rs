@@ -1,9 +1,9 @@
 //! Mapping buffers and images to the host.
 //!
-//! A mapping is two commands of the host. The first brings the bytes to the host and ends; from then on the program has
-//! them. The second, which gives them back, says that the host has written them. Nothing is held between the two: what
-//! other commands may do to the bytes meanwhile is the program's matter, as OpenCL has it, and no command waits for the
-//! program.
+//! A mapping is two commands of the host. The first brings the bytes to the host and ends; from
+//! then on the program has them. The second, which gives them back, says that the host has written
+//! them. Nothing is held between the two: what other commands may do to the bytes meanwhile is the
+//! program's matter, as OpenCL has it, and no command waits for the program.
 
 use super::{Command, memory};
 use crate::code::{Code, Result, create, ensure, entry};
@@ -16,7 +16,8 @@ use std::ffi::c_void;
 
 const WRITES: cl_map_flags = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 
-/// Maps bytes of memory: `part` says which. `how` is whether the program waits, its flags, and the kind of command.
+/// Maps bytes of memory: `part` says which. `how` is whether the program waits, its flags, and the
+/// kind of command.
 ///
 /// # Safety
 /// The list has so many handles; the place for an event is null or valid for a write.

@@ -47,13 +47,14 @@ impl<'q> Command<'q> {
         })
     }
 
-    /// True if the event of the command is wanted: by the program, or because the program is told of failures.
+    /// True if the event of the command is wanted: by the program, or because the program is told
+    /// of failures.
     fn wants_event(&self) -> bool {
         !self.event.is_null() || self.queue.context.tells_errors()
     }
 
-    /// Enqueues what reads or writes the host's memory. What an in-order queue does to that is not tracked, so there it is done
-    /// in order.
+    /// Enqueues what reads or writes the host's memory. What an in-order queue does to that is not
+    /// tracked, so there it is done in order.
     pub(crate) fn with_host_memory(
         &self,
         enqueue: impl FnOnce(&[quipu_scheduler::Event]) -> Result<quipu_scheduler::Event>,
@@ -130,7 +131,8 @@ impl<'q> Command<'q> {
         Ok(())
     }
 
-    /// As [`give`](Self::give), once the command is over if the program waits for it: a call that fails gives no event.
+    /// As [`give`](Self::give), once the command is over if the program waits for it: a call that
+    /// fails gives no event.
     pub(crate) fn give_and_wait(
         &self,
         core: quipu_scheduler::Event,

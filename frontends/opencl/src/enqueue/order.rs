@@ -100,7 +100,8 @@ pub(crate) unsafe extern "C" fn enqueue_migrate_mem_objects(
             .collect();
         let memories = memories?;
         let kind = CL_COMMAND_MIGRATE_MEM_OBJECTS;
-        // Content that nobody wants need not be brought anywhere. To a device it comes with the command that needs it.
+        // Content that nobody wants need not be brought anywhere. To a device it comes with the
+        // command that needs it.
         if flags != CL_MIGRATE_MEM_OBJECT_HOST {
             return command.nothing(kind, CL_FALSE);
         }

@@ -366,7 +366,8 @@ impl Fill {
 /// Host memory of the program's, which it lends until the command is over.
 ///
 /// # Safety
-/// As OpenCL has it: it is valid for so many bytes until then, and nobody else uses it in a way that races.
+/// As OpenCL has it: it is valid for so many bytes until then, and nobody else uses it in a way
+/// that races.
 pub(super) unsafe fn host(pointer: *mut c_void, offset: u64, length: u64) -> HostMemory {
     let first = pointer.cast::<u8>().wrapping_add(offset as usize);
     // SAFETY: as the caller promises.

@@ -41,8 +41,8 @@ const TYPES: std::ops::RangeInclusive<cl_channel_type> = CL_SNORM_INT8..=CL_UNOR
 const ORDERS: std::ops::RangeInclusive<cl_channel_order> = CL_R..=CL_ABGR;
 
 impl Format {
-    /// The formats that images of a type may have, if kernels use them so. Those of sRGB are only read; those of depth are of
-    /// two dimensions.
+    /// The formats that images of a type may have, if kernels use them so. Those of sRGB are only
+    /// read; those of depth are of two dimensions.
     pub(crate) fn all(kind: cl_mem_object_type, flags: cl_mem_flags) -> Vec<Self> {
         let mut all = Vec::new();
         let mut add = |order, types: &[cl_channel_type]| {
@@ -121,7 +121,8 @@ impl Format {
         each * self.channels()
     }
 
-    /// True if texels of one format may be read as those of another: an image may be made of an image so.
+    /// True if texels of one format may be read as those of another: an image may be made of an
+    /// image so.
     pub(crate) fn may_be_read_as(self, other: Self) -> bool {
         let plain = |order| match order {
             CL_sRGB => CL_RGB,
@@ -134,7 +135,8 @@ impl Format {
         self.data == other.data && plain(self.order) == plain(other.order)
     }
 
-    /// A colour as memory has it: four numbers of 32 bits that are `float`, `int` or `uint` as the format is read.
+    /// A colour as memory has it: four numbers of 32 bits that are `float`, `int` or `uint` as the
+    /// format is read.
     pub(crate) fn texel(self, colour: [u32; 4]) -> Result<Vec<u8>> {
         let [r, g, b, a] = colour;
         let stored = match self.order {

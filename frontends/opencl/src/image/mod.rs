@@ -1,8 +1,9 @@
 //! Images: memory as buffers are, with texels in rows and slices.
 //!
-//! An image's storage is one of the core's buffers. So hazards, moves between devices and events are those of buffers. Rows and
-//! slices follow each other with the pitches of the program's own memory, where it gives some, and without gaps elsewhere.
-//! Layers of an array lie as slices do, also those of an array of one dimension.
+//! An image's storage is one of the core's buffers. So hazards, moves between devices and events
+//! are those of buffers. Rows and slices follow each other with the pitches of the program's own
+//! memory, where it gives some, and without gaps elsewhere. Layers of an array lie as slices do,
+//! also those of an array of one dimension.
 
 mod format;
 
@@ -59,8 +60,8 @@ impl Image {
         [self.width, self.height, self.depth * self.layers]
     }
 
-    /// A place or size as programs say it, with layers where they lie: along z. `one` stands for an axis that the image does not
-    /// have.
+    /// A place or size as programs say it, with layers where they lie: along z. `one` stands for an
+    /// axis that the image does not have.
     pub(crate) fn axes(&self, [x, y, z]: [u64; 3], one: u64) -> Result<[u64; 3]> {
         match self.kind {
             CL_MEM_OBJECT_IMAGE1D_ARRAY => {
@@ -100,7 +101,8 @@ impl Image {
             "image2d_depth_t" => (CL_MEM_OBJECT_IMAGE2D, true),
             "image2d_array_depth_t" => (CL_MEM_OBJECT_IMAGE2D_ARRAY, true),
             "image3d_t" => (CL_MEM_OBJECT_IMAGE3D, false),
-            // A name that the text has given it. What is passed says all that reads and writes go by.
+            // A name that the text has given it. What is passed says all that reads and writes go
+            // by.
             _ => return true,
         };
         kind == self.kind && wants_depth == is_depth
@@ -348,7 +350,8 @@ fn described(kind: cl_mem_object_type) -> cl_image_desc {
     }
 }
 
-/// The code for what older functions take as arguments of their own, and newer ones in a description.
+/// The code for what older functions take as arguments of their own, and newer ones in a
+/// description.
 fn of_arguments(made: Result<*mut c_void>) -> Result<*mut c_void> {
     made.map_err(|code| match code {
         Code(CL_INVALID_IMAGE_DESCRIPTOR) => Code(CL_INVALID_IMAGE_SIZE),

@@ -1,7 +1,7 @@
 //! Programs of SPIR-V.
 //!
-//! The compiler for processors has a module translated, and goes on as with a program that was compiled by itself. A node's
-//! compiler does the same.
+//! The compiler for processors has a module translated, and goes on as with a program that was
+//! compiled by itself. A node's compiler does the same.
 
 use super::*;
 use quipu_clc::SpirV;

@@ -1,15 +1,18 @@
 //! Programs that are compiled by themselves, and linked.
 //!
-//! This machine's compiler does both, whichever devices the program is for. Devices elsewhere that link (those of nodes) are given
-//! the texts and modules of all parts with a launch. On a machine without LLVM their compiler also says what is wrong with a part,
-//! and which kernels a program has that is linked of parts.
+//! This machine's compiler does both, whichever devices the program is for. Devices elsewhere that
+//! link (those of nodes) are given the texts and modules of all parts with a launch. On a machine
+//! without LLVM their compiler also says what is wrong with a part, and which kernels a program has
+//! that is linked of parts.
 //!
-//! Devices of other platforms are given one text with a launch. A program that was linked is none, so they have no linker.
+//! Devices of other platforms are given one text with a launch. A program that was linked is none,
+//! so they have no linker.
 
 use super::*;
 use quipu_clc::ProgramParts;
 
-/// What a binary of such a program begins with. The number is that of its form; a letter for its kind follows.
+/// What a binary of such a program begins with. The number is that of its form; a letter for its
+/// kind follows.
 const BINARY: &[u8; 16] = b"Quipu bitcode 1\n";
 
 pub(super) fn binary(kind: u8, unit: &Unit) -> Vec<u8> {
@@ -19,7 +22,8 @@ pub(super) fn binary(kind: u8, unit: &Unit) -> Vec<u8> {
     bytes
 }
 
-/// What a binary of such a program begins with that has its parts, for devices elsewhere; a letter for its kind follows.
+/// What a binary of such a program begins with that has its parts, for devices elsewhere; a letter
+/// for its kind follows.
 const PARTS: &[u8; 14] = b"Quipu parts 1\n";
 
 pub(super) fn binary_of_parts(kind: u8, parts: &[Part]) -> Vec<u8> {
@@ -190,7 +194,8 @@ impl Linkable {
 }
 
 impl Program {
-    /// Compiles the program's text or module for some of its devices. A text may include the headers.
+    /// Compiles the program's text or module for some of its devices. A text may include the
+    /// headers.
     pub(super) fn compile(
         &self,
         numbers: &[usize],
@@ -338,8 +343,8 @@ struct Group {
     numbers: Vec<usize>,
 }
 
-/// What is linked of programs, and for which of the devices. Those for which nothing was compiled are left out, and those that
-/// have no linker.
+/// What is linked of programs, and for which of the devices. Those for which nothing was compiled
+/// are left out, and those that have no linker.
 fn groups(programs: &[Ref<Program>], devices: &[Ref<Device>]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (number, device) in devices.iter().enumerate() {

@@ -1,10 +1,12 @@
 //! Programs: texts in OpenCL C, and what devices make of them.
 //!
-//! A text is read by the compiler for processors, whichever devices it is for: that says which kernels there are, what
-//! they take, and what is wrong with it. On a machine without that compiler a device's driver reads it (`reading`). Devices
-//! that compile OpenCL C themselves are given the text with the first launch, and those that also link (nodes) the parts of a
-//! program that was linked (`link`) or is SPIR-V (`il`). What is compiled is kept on disk; so a program's binary is its text with
-//! all that it includes and its options. One that was linked for this machine's processors alone is bitcode.
+//! A text is read by the compiler for processors, whichever devices it is for: that says which
+//! kernels there are, what they take, and what is wrong with it. On a machine without that compiler
+//! a device's driver reads it (`reading`). Devices that compile OpenCL C themselves are given the
+//! text with the first launch, and those that also link (nodes) the parts of a program that was
+//! linked (`link`) or is SPIR-V (`il`). What is compiled is kept on disk; so a program's binary is
+//! its text with all that it includes and its options. One that was linked for this machine's
+//! processors alone is bitcode.
 
 mod il;
 mod link;
@@ -70,9 +72,11 @@ enum Made {
 /// What a program was compiled to, or several that were linked to a library.
 #[derive(Clone, PartialEq)]
 struct Linkable {
-    /// By this machine's compiler; none if a device's driver has looked at it, of a program without native devices.
+    /// By this machine's compiler; none if a device's driver has looked at it, of a program without
+    /// native devices.
     unit: Option<Arc<Unit>>,
-    /// What devices link that do not run native code; none if the program has no such device, or is made of bitcode.
+    /// What devices link that do not run native code; none if the program has no such device, or is
+    /// made of bitcode.
     parts: Option<Arc<[Part]>>,
     warnings: String,
 }
@@ -81,10 +85,12 @@ struct Linkable {
 #[derive(Clone)]
 pub(crate) struct Built {
     description: Arc<Description>,
-    /// What this machine's compiler has read; none if a device's driver has, of a program without native devices.
+    /// What this machine's compiler has read; none if a device's driver has, of a program without
+    /// native devices.
     pub(crate) program: Option<Arc<quipu_clc::Program>>,
     pub(crate) options: Arc<str>,
-    /// The text for binaries and for devices that do not run native code. Neither see the files that it includes, so it has them.
+    /// The text for binaries and for devices that do not run native code. Neither see the files
+    /// that it includes, so it has them.
     pub(crate) source: Arc<str>,
     /// Of a program that was linked, or is SPIR-V, what devices link that do not run native code.
     pub(crate) parts: Option<Arc<[Part]>>,
@@ -256,7 +262,8 @@ impl Program {
         Ok(self.built_for_each()?.swap_remove(0).1)
     }
 
-    /// The devices for which it was built, of which there is one at least, and what it was built to for each.
+    /// The devices for which it was built, of which there is one at least, and what it was built to
+    /// for each.
     pub(crate) fn built_for_each(&self) -> Result<Vec<(Ref<Device>, Built)>> {
         let builds = self.builds();
         let pairs = self.devices.iter().zip(builds.iter());
@@ -279,8 +286,8 @@ impl Program {
         number.ok_or(Code(CL_INVALID_DEVICE))
     }
 
-    /// The numbers of devices that a program means: of all that take it, if it names none. What is built for a device is
-    /// built for its parts.
+    /// The numbers of devices that a program means: of all that take it, if it names none. What is
+    /// built for a device is built for its parts.
     ///
     /// # Safety
     /// The pointer is null, or valid for reads of so many handles.
@@ -307,8 +314,9 @@ impl Program {
         }
     }
 
-    /// Has something made of the program for some of its devices, of which each may refuse it, and keeps how that went. The
-    /// codes are those of options that are none, and of a text that is at fault.
+    /// Has something made of the program for some of its devices, of which each may refuse it, and
+    /// keeps how that went. The codes are those of options that are none, and of a text that is at
+    /// fault.
     fn make(
         &self,
         numbers: &[usize],
@@ -417,7 +425,8 @@ impl Program {
         devices.any(|device| device.is_native())
     }
 
-    /// Options with what has the compiler not say that there are images or `half` arithmetic, where one of these devices has none.
+    /// Options with what has the compiler not say that there are images or `half` arithmetic, where
+    /// one of these devices has none.
     fn with_truth_of_devices(&self, numbers: &[usize], options: &str) -> String {
         let devices: Vec<_> = numbers
             .iter()
@@ -627,8 +636,8 @@ pub(crate) unsafe extern "C" fn build_program(
     })
 }
 
-/// Tells a program that asked to be told that something was made, once the call that made it may have returned. The outcome is
-/// asked for then.
+/// Tells a program that asked to be told that something was made, once the call that made it may
+/// have returned. The outcome is asked for then.
 ///
 /// # Safety
 /// The function may be called with the handle and the pointer, on another thread.
@@ -651,7 +660,8 @@ unsafe fn call_back(
     }
     let (program, data) = (Ref::<Program>::of(handle)?, Data::new(data));
     callbacks::later(move || {
-        // The program may have released its last reference. Until the call is over there is one more.
+        // The program may have released its last reference. Until the call is over there is one
+        // more.
         let handle = program.give();
         // SAFETY: as the caller promises.
         unsafe { call(handle, data.get()) };
@@ -707,7 +717,8 @@ pub(crate) unsafe extern "C" fn get_program_info(
                 let places = answer.pointers(binaries.len())?;
                 for (place, binary) in places.into_iter().flatten().zip(&binaries) {
                     if !place.is_null() {
-                        // SAFETY: the program passes room for as many bytes as `CL_PROGRAM_BINARY_SIZES` says.
+                        // SAFETY: the program passes room for as many bytes as
+                        // `CL_PROGRAM_BINARY_SIZES` says.
                         unsafe { place.copy_from_nonoverlapping(binary.as_ptr(), binary.len()) };
                     }
                 }

@@ -1,8 +1,9 @@
 //! The reader of a program's text, and the reasons why a program is not built.
 //!
-//! This machine's compiler reads texts, and has to where a program is for its processors. For other devices, the driver of a
-//! device reads each text that this compiler refuses, and every text on a machine without LLVM. The driver for nodes asks the node.
-//! Such a reader does not see this machine's files, so a text comes to it with all files that it includes.
+//! This machine's compiler reads texts, and has to where a program is for its processors. For other
+//! devices, the driver of a device reads each text that this compiler refuses, and every text on a
+//! machine without LLVM. The driver for nodes asks the node. Such a reader does not see this
+//! machine's files, so a text comes to it with all files that it includes.
 
 use super::*;
 use crate::code::code_of;
@@ -72,7 +73,8 @@ impl Program {
     ) -> std::result::Result<Built, NotBuilt> {
         let (source, options) = quipu_clc::with_named_files(source, options);
         let (source, options) = (&*source, &*options);
-        // Devices elsewhere do not see this machine's files, and a binary may be read where they are gone.
+        // Devices elsewhere do not see this machine's files, and a binary may be read where they
+        // are gone.
         let included: Arc<str> = match quipu_clc::with_includes(source, options, &[]) {
             Ok(included) => included.into(),
             // They are too many together, which this machine's compiler may take.
@@ -95,7 +97,8 @@ impl Program {
             options: options.to_owned(),
         };
         let read = self.read_there(numbers, &text);
-        // Whoever has written the text knows this compiler's words for what is wrong, whichever the device.
+        // Whoever has written the text knows this compiler's words for what is wrong, whichever the
+        // device.
         let read = read.map_err(|error| refused.unwrap_or(error))?;
         Ok(Built::read_there(read).of_text(included, options))
     }
@@ -133,8 +136,8 @@ fn is_refusal(error: &quipu_scheduler::Error) -> bool {
     )
 }
 
-/// Asks a device whether its own compiler takes a program that another has read: it may lack what that has, and a launch would
-/// be too late to say so.
+/// Asks a device whether its own compiler takes a program that another has read: it may lack what
+/// that has, and a launch would be too late to say so.
 pub(super) fn accepted(device: &Device, made: &Made) -> std::result::Result<(), NotBuilt> {
     let Some(built) = made.executable().filter(|_| !device.is_native()) else {
         return Ok(());

@@ -173,7 +173,8 @@ fn kernels_read_and_write_every_format() {
                         "ui" => wanted == f64::from(*got),
                         _ => {
                             let got = f64::from(f32::from_bits(*got));
-                            // Conversions of normalised numbers may be off by one and a half units in the last place.
+                            // Conversions of normalised numbers may be off by one and a half units
+                            // in the last place.
                             wanted.is_nan() && got.is_nan()
                                 || wanted == got
                                 || (wanted - got).abs() <= wanted.abs() * 4e-7
@@ -186,7 +187,8 @@ fn kernels_read_and_write_every_format() {
         if of.image_channel_order == CL_sRGBA {
             continue;
         }
-        // What was read and is written again is the same, but for numbers that have two forms and what is no number.
+        // What was read and is written again is the same, but for numbers that have two forms and
+        // what is no number.
         let to = image(
             &setup,
             of,

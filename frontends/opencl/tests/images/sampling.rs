@@ -44,7 +44,8 @@ fn samplers_filter_and_address_as_the_standard_says() {
         size,
         &bytes,
     );
-    // Multiples of a power of two, so that no rounding chooses another texel; not on a texel's edge.
+    // Multiples of a power of two, so that no rounding chooses another texel; not on a texel's
+    // edge.
     let at: Vec<[f32; 2]> = (0..400)
         .map(|_| [0, 0].map(|_: i32| (random.below(1000) as f32 - 500.0) / 128.0 + 1.0 / 1024.0))
         .collect();

@@ -335,7 +335,8 @@ impl Setup {
         made(|code| unsafe { clCreateKernel()(program, name.as_ptr(), code) })
     }
 
-    /// Gives the device time for all that need not wait: it does other things, in a queue of their own.
+    /// Gives the device time for all that need not wait: it does other things, in a queue of their
+    /// own.
     pub(crate) fn do_other_things(&self) {
         let order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
         // SAFETY: the context's device; a pattern of one byte.

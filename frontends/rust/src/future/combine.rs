@@ -45,7 +45,8 @@ pub fn when_all<C: Combined>(futures: C) -> WhenAll<C::Parts> {
     }
 }
 
-/// The argument of [`when_all`]: a vector or an array of futures of one type, or a tuple of futures of any types.
+/// The argument of [`when_all`]: a vector or an array of futures of one type, or a tuple of futures
+/// of any types.
 pub trait Combined: sealed::Combined {}
 
 impl<C: sealed::Combined> Combined for C {}

@@ -1,8 +1,8 @@
 //! Futures of commands.
 //!
-//! Each enqueued command gives one: an [`Event`], or a [`Pending`] value. It works under any executor and without
-//! one. Dropping it neither stops its command nor frees the command's resources; [`cancel`](Pending::cancel) asks for
-//! it not to be run.
+//! Each enqueued command gives one: an [`Event`], or a [`Pending`] value. It works under any
+//! executor and without one. Dropping it neither stops its command nor frees the command's
+//! resources; [`cancel`](Pending::cancel) asks for it not to be run.
 
 mod combine;
 
@@ -23,7 +23,8 @@ pub trait Waitable: Future<Output = Result<Self::Value>> + Unpin {
     /// The event that it is over with.
     fn event(&self) -> &Event;
 
-    /// Takes out the waker that it was polled with last. Of one that holds an event: [`Event::forget_waker`].
+    /// Takes out the waker that it was polled with last. Of one that holds an event:
+    /// [`Event::forget_waker`].
     fn forget_waker(&mut self);
 
     /// Asks that its command not be run, as [`Event::cancel`].
@@ -46,8 +47,8 @@ impl Waitable for Event {
 
 type Outcome<V> = Box<dyn FnOnce() -> Result<V> + Send + Sync>;
 
-/// The future of a command that gives a value: of a read the elements, of a write the container that was written
-/// from, of a host task the closure's value.
+/// The future of a command that gives a value: of a read the elements, of a write the container
+/// that was written from, of a host task the closure's value.
 #[must_use = "what a command gives comes through this; drop it explicitly if nobody wants it"]
 pub struct Pending<V> {
     event: Event,

@@ -16,7 +16,8 @@ use std::marker::PhantomData;
 /// The views of an argument reach its own bytes and nothing else, and write them
 /// only if its access does.
 pub unsafe trait Stored: Send + Sync + 'static {
-    /// The members of a tuple that are in memory: a bit for each, from the lowest. Of one argument, 1 if it is.
+    /// The members of a tuple that are in memory: a bit for each, from the lowest. Of one argument,
+    /// 1 if it is.
     const PLACES: u64 = 1;
 
     /// The form in which a kernel is given it.
@@ -32,27 +33,30 @@ pub unsafe trait Stored: Send + Sync + 'static {
     /// If the memory does not suit the type.
     ///
     /// # Safety
-    /// The arguments are the command's, valid for `'a` in their modes. Views that
-    /// write are given to one partition each, which hands disjoint parts to threads. Of several
-    /// views of an argument, as each call of [`NativeKernel::run`](quipu_scheduler::operation::NativeKernel::run) has one, each
-    /// runs other groups of the same division: see [`GlobalMut::from_raw_parts`].
+    /// The arguments are the command's, valid for `'a` in their modes. Views that write are given
+    /// to one partition each, which hands disjoint parts to threads. Of several views of an
+    /// argument, as each call of
+    /// [`NativeKernel::run`](quipu_scheduler::operation::NativeKernel::run) has one, each runs
+    /// other groups of the same division: see [`GlobalMut::from_raw_parts`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>>;
 
-    /// True if it is written, and some bits are no value of its elements: then [`check`](Self::check) looks at them.
+    /// True if it is written, and some bits are no value of its elements: then
+    /// [`check`](Self::check) looks at them.
     #[inline]
     #[must_use]
     fn is_checked() -> bool {
         false
     }
 
-    /// Takes as many of the resolved arguments as it has. Sees to it that all elements of those that are written are values of
-    /// their types: threads get references to them.
+    /// Takes as many of the resolved arguments as it has. Sees to it that all elements of those
+    /// that are written are values of their types: threads get references to them.
     ///
     /// # Errors
     /// If the bits of an element that keeps its content are no value of its type.
     ///
     /// # Safety
-    /// The arguments are the command's, valid in their modes, and no thread uses their memory meanwhile.
+    /// The arguments are the command's, valid in their modes, and no thread uses their memory
+    /// meanwhile.
     unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
         for _ in 0..Self::PLACES.count_ones() {
             raw.next();
@@ -73,8 +77,8 @@ pub unsafe trait Stored: Send + Sync + 'static {
     #[doc(hidden)]
     fn pass(&self, to: &mut Passing<'_>);
 
-    /// True if there are gaps between the elements of one of them: then they cannot be given as slices, the form that
-    /// host tasks and closures get.
+    /// True if there are gaps between the elements of one of them: then they cannot be given as
+    /// slices, the form that host tasks and closures get.
     #[inline]
     fn has_gaps(&self) -> bool {
         false
@@ -117,8 +121,8 @@ pub unsafe trait Argument<'b> {
 /// A tuple of up to eight [`Argument`]s.
 ///
 /// # Safety
-/// The stored part reaches the bytes of the accesses that are added, each in its mode and in this order, and nothing
-/// else.
+/// The stored part reaches the bytes of the accesses that are added, each in its mode and in this
+/// order, and nothing else.
 pub unsafe trait Arguments<'b> {
     /// The part of them that the command keeps.
     type Stored: Stored;
@@ -147,7 +151,8 @@ impl<'b, T: Element> MemoryArgument<'b> for Overwrite<'b, T> {}
 impl<'b, T: Element, const D: usize> MemoryArgument<'b> for &'b View<T, D> {}
 impl<'b, T: Element, const D: usize> MemoryArgument<'b> for &'b mut View<T, D> {}
 
-/// A tuple of up to eight [`MemoryArgument`]s, for [`Queue::async_execute`](crate::Queue::async_execute).
+/// A tuple of up to eight [`MemoryArgument`]s, for
+/// [`Queue::async_execute`](crate::Queue::async_execute).
 pub trait NativeArguments<'b> {
     /// One for each of them.
     type Memories<M>;
@@ -198,7 +203,8 @@ fn gaps(what: &'static str) -> quipu_scheduler::Error {
     .into()
 }
 
-/// Has an error that names a buffer say which argument that is, where these are in memory: see [`Stored::PLACES`].
+/// Has an error that names a buffer say which argument that is, where these are in memory: see
+/// [`Stored::PLACES`].
 #[cold]
 pub(crate) fn placed(error: quipu_scheduler::Error, places: u64) -> quipu_scheduler::Error {
     error.with_argument(|buffer| (0..64).filter(|at| places >> at & 1 == 1).nth(buffer))
@@ -222,7 +228,8 @@ unsafe fn elements<T>(raw: &mut Raw<'_>) -> Result<(*mut T, usize)> {
     Ok((pointer, argument.length / size_of::<T>()))
 }
 
-/// These elements, if all their bits are values of `T`: other devices, and other machines, may leave any bits.
+/// These elements, if all their bits are values of `T`: other devices, and other machines, may
+/// leave any bits.
 ///
 /// # Errors
 /// Says which are not.
@@ -340,7 +347,8 @@ mod passed {
 }
 
 impl<T: Element> Write<T> {
-    /// Sees that elements are values of their type. If their content is not kept, those that are none become zero.
+    /// Sees that elements are values of their type. If their content is not kept, those that are
+    /// none become zero.
     ///
     /// # Safety
     /// They are there, aligned, and nobody else's.
@@ -387,7 +395,8 @@ unsafe impl<T: Element> Stored for Read<T> {
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller
+        // for that.
         unsafe { self.each(raw) }
     }
 }
@@ -397,7 +406,8 @@ impl<T: Element> Shared for Read<T> {
 
     #[inline]
     unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: the command's bytes, as the caller promises, which nobody writes while it runs: it reads them.
+        // SAFETY: the command's bytes, as the caller promises, which nobody writes while it runs:
+        // it reads them.
         unsafe {
             let (pointer, length) = elements(raw)?;
             let (pointer, length) = values::<T>(pointer, length)?;
@@ -406,7 +416,8 @@ impl<T: Element> Shared for Read<T> {
     }
 }
 
-/// Writes zero, which is a value of every element type, over elements whose bits are no value of theirs.
+/// Writes zero, which is a value of every element type, over elements whose bits are no value of
+/// theirs.
 ///
 /// # Safety
 /// As for [`values`], and they may be written.
@@ -431,7 +442,8 @@ unsafe impl<T: Element> Stored for Write<T> {
     type Host<'a> = &'a mut [T];
 
     unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
-        // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller for that.
+        // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller
+        // for that.
         unsafe {
             let (pointer, length) = elements::<T>(raw)?;
             self.check_values(pointer, length)
@@ -444,14 +456,15 @@ unsafe impl<T: Element> Stored for Write<T> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T>> {
-        // SAFETY: the command's bytes, in a mode that writes, and run as `from_raw_parts` demands: both are this
-        // function's contract.
+        // SAFETY: the command's bytes, in a mode that writes, and run as `from_raw_parts` demands:
+        // both are this function's contract.
         unsafe { elements(raw).map(|(pointer, length)| GlobalMut::from_raw_parts(pointer, length)) }
     }
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
-        // SAFETY: the command's bytes, as the caller promises, which are this task's alone: it writes them, and is called once.
+        // SAFETY: the command's bytes, as the caller promises, which are this task's alone: it
+        // writes them, and is called once.
         unsafe {
             let (pointer, length) = elements(raw)?;
             self.check_values(pointer, length)?;
@@ -471,7 +484,8 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     type Host<'a> = &'a mut [T];
 
     unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
-        // SAFETY: the argument is of this type, and its rows are nobody else's: `Stored::check` asks its caller for that.
+        // SAFETY: the argument is of this type, and its rows are nobody else's: `Stored::check`
+        // asks its caller for that.
         unsafe {
             let (pointer, length) = elements::<T>(raw)?;
             let flat = GlobalRef::from_raw_parts(pointer, length);
@@ -491,7 +505,8 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller
+        // for that.
         let flat = unsafe { self.1.view(raw) }?;
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
@@ -499,7 +514,8 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller
+        // for that.
         unsafe { self.1.host(raw) }
     }
 
@@ -520,9 +536,9 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that. Others
-        // may write between its rows. The rows alone are looked at, and all are inside: the view's access has its
-        // layout's span.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller
+        // for that. Others may write between its rows. The rows alone are looked at, and all are
+        // inside: the view's access has its layout's span.
         unsafe {
             let (pointer, length) = elements::<T>(raw)?;
             let flat = GlobalRef::from_raw_parts(pointer, length);
@@ -539,7 +555,8 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller
+        // for that.
         unsafe { self.each(raw) }
     }
 
@@ -554,7 +571,8 @@ impl<T: Element, const D: usize> Shared for ReadView<T, D> {
 
     #[inline]
     unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its caller for that.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its caller
+        // for that.
         unsafe { Read::<T>(PhantomData).each(raw) }
     }
 }
@@ -689,7 +707,8 @@ macro_rules! tuples {
             type Host<'a> = ($($name::Host<'a>,)*);
 
             unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
-                // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller for that.
+                // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its
+                // caller for that.
                 $(unsafe { self.$at.check(raw) }?;)*
                 Ok(())
             }
@@ -705,13 +724,15 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>> {
-                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its
+                // caller for that.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
             }
 
             #[inline]
             unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>> {
-                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its
+                // caller for that.
                 Ok(($(unsafe { self.$at.host(raw) }?,)*))
             }
 
@@ -727,12 +748,14 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Each<'a>> {
-                // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its caller for that.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its
+                // caller for that.
                 Ok(($(unsafe { self.$at.each(raw) }?,)*))
             }
         }
 
-        // SAFETY: each member keeps to the same, and they are stored in the order of their accesses.
+        // SAFETY: each member keeps to the same, and they are stored in the order of their
+        // accesses.
         #[allow(unused_variables, clippy::unused_unit)]
         unsafe impl<'b, $($name: Argument<'b>),*> Arguments<'b> for ($($name,)*) {
             type Stored = ($($name::Stored,)*);

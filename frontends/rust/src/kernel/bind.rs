@@ -1,7 +1,7 @@
 //! Bindings of a kernel to its arguments.
 //!
-//! A kernel of the kernel language is a value: its inputs are its fields, and its output is given to it in parts. A
-//! launch takes a function that makes that value from the views of the arguments:
+//! A kernel of the kernel language is a value: its inputs are its fields, and its output is given
+//! to it in parts. A launch takes a function that makes that value from the views of the arguments:
 //!
 //! ```
 //! use quipu::prelude::*;

@@ -97,8 +97,8 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
 }
 
 impl<P: Prepared<D>, const D: usize> LaunchBody<P, D> {
-    /// The groups to run for a part of the launch. In checking mode the part with the first group runs all of them,
-    /// and the others none: races are seen between the groups of one part.
+    /// The groups to run for a part of the launch. In checking mode the part with the first group
+    /// runs all of them, and the others none: races are seen between the groups of one part.
     #[inline]
     fn groups(&self, part: Range<u32>) -> std::result::Result<Option<Range<u64>>, KernelError> {
         if !RunOptions::from_environment()?.check {
@@ -109,9 +109,10 @@ impl<P: Prepared<D>, const D: usize> LaunchBody<P, D> {
     }
 }
 
-// SAFETY: code and parameters are made of the same `#[kernel]` function, whose type is a part of the key, and `Prepared` passes the
-// accesses that the launch was made with. A body is enqueued with those alone. The code checks its indices, unless the caller has
-// promised that they are right (`unchecked` of a call, and `call` of a kernel that is a text, are `unsafe`).
+// SAFETY: code and parameters are made of the same `#[kernel]` function, whose type is a part of
+// the key, and `Prepared` passes the accesses that the launch was made with. A body is enqueued
+// with those alone. The code checks its indices, unless the caller has promised that they are right
+// (`unchecked` of a call, and `call` of a kernel that is a text, are `unsafe`).
 unsafe impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     fn key(&self) -> CodeKey {
         let Allowances {
@@ -191,8 +192,8 @@ where
         // SAFETY: as above.
         let shared = unsafe { self.stored.each(&mut raw) }?;
         let Range { start, end } = share_of(&groups, self.share, output.1);
-        // SAFETY: within the elements; those of different groups are disjoint, and no group is run twice. So no other
-        // thread writes these.
+        // SAFETY: within the elements; those of different groups are disjoint, and no group is run
+        // twice. So no other thread writes these.
         let part = unsafe {
             let (first, length) = super::argument::values(output.0.add(start), end - start)?;
             std::slice::from_raw_parts_mut(first, length)
@@ -262,8 +263,8 @@ impl<T: Element> NativeKernel for FillBody<T> {
         let (first, length) =
             unsafe { super::argument::Write::<T>::output(&mut arguments.iter()) }?;
         for index in share_of(&groups, self.share, length) {
-            // Written, not assigned: the bits there may be no value of `T`. SAFETY: within the elements; those of
-            // different groups are disjoint, and no group is run twice.
+            // Written, not assigned: the bits there may be no value of `T`. SAFETY: within the
+            // elements; those of different groups are disjoint, and no group is run twice.
             unsafe { first.add(index).write(self.value) };
         }
         Ok(())

@@ -44,10 +44,11 @@ impl BuiltIn {
         &self.signature
     }
 
-    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch) on the device that has it, over one
-    /// element, for it runs once: `&Buffer<T>` for memory that it reads, `&mut Buffer<T>` or `.overwrite()` for
-    /// memory that it writes, `&mut Buffer<T>` for both, and values for values. Buffers that it writes have elements
-    /// of which all bits are a value. The launch is refused if they do not match the [signature](BuiltIn::signature).
+    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch) on the device
+    /// that has it, over one element, for it runs once: `&Buffer<T>` for memory that it reads,
+    /// `&mut Buffer<T>` or `.overwrite()` for memory that it writes, `&mut Buffer<T>` for both, and
+    /// values for values. Buffers that it writes have elements of which all bits are a value. The
+    /// launch is refused if they do not match the [signature](BuiltIn::signature).
     pub fn call<'b, A: BuiltInArguments<'b>>(&self, arguments: A) -> BuiltInCall<A> {
         BuiltInCall {
             kernel: self.clone(),
@@ -101,7 +102,8 @@ impl<A> fmt::Debug for BuiltInCall<A> {
     }
 }
 
-// SAFETY: the arguments add their accesses, in order, and the driver's kernel is passed these alone.
+// SAFETY: the arguments add their accesses, in order, and the driver's kernel is passed these
+// alone.
 unsafe impl<'b, A: BuiltInArguments<'b>> Launch<'b, 1> for BuiltInCall<A> {
     type Prepared = BuiltInCalled<A::Stored>;
 

@@ -1,7 +1,7 @@
 //! Calls of kernels: the arguments of [`Queue::launch`](crate::Queue::launch).
 //!
-//! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as they were passed.
-//! A launch splits them into the part that the command keeps and its accesses.
+//! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as
+//! they were passed. A launch splits them into the part that the command keeps and its accesses.
 
 use super::argument::{Accesses, Argument, Raw, Read, ReadView, Stored, Write, WriteView};
 use super::passing::Passing;
@@ -30,11 +30,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A kernel that can be launched in `D` dimensions, with its arguments: a [`Call`], or a [`Native`](super::Native)
-/// kernel.
+/// A kernel that can be launched in `D` dimensions, with its arguments: a [`Call`], or a
+/// [`Native`](super::Native) kernel.
 ///
 /// # Safety
-/// The kept part touches memory by the accesses that `prepare` adds, in their order and modes, and by nothing else.
+/// The kept part touches memory by the accesses that `prepare` adds, in their order and modes, and
+/// by nothing else.
 ///
 /// ```compile_fail,E0200
 /// use quipu::kernel::Launch;
@@ -51,8 +52,8 @@ pub unsafe trait Launch<'b, const D: usize> {
     #[doc(hidden)]
     type Prepared: Prepared<D>;
 
-    /// Gives the part that the command keeps, and adds its accesses to `accesses`, in order. Variables are the
-    /// context's.
+    /// Gives the part that the command keeps, and adds its accesses to `accesses`, in order.
+    /// Variables are the context's.
     ///
     /// # Errors
     /// If an argument cannot be one.
@@ -466,7 +467,8 @@ pass! {
 /// Variables: a kernel names them, and its caller does not pass them.
 macro_rules! variables {
     ($([$($generics:tt)*] $from:ident => $kept:ident, $mode:ident: $partition:ty, $dimensions:tt;)*) => {$(
-        // SAFETY: the access is of the buffer that the variable has in the context, in the mode of the kept part.
+        // SAFETY: the access is of the buffer that the variable has in the context, in the mode of
+        // the kept part.
         unsafe impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for &'static $from<T> {
             type Kept = $kept<T>;
 
@@ -671,11 +673,12 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         })
     }
 
-    /// Floats may be computed in any way that is the same for real numbers, and with functions that are less exact.
-    /// NaN and infinity are taken not to occur. Compilers call it fast math. It holds for this launch.
+    /// Floats may be computed in any way that is the same for real numbers, and with functions that
+    /// are less exact. NaN and infinity are taken not to occur. Compilers call it fast math. It
+    /// holds for this launch.
     ///
-    /// This and the others of its kind allow a device's compiler more. Natively a kernel always has the meaning that
-    /// Rust gives it.
+    /// This and the others of its kind allow a device's compiler more. Natively a kernel always has
+    /// the meaning that Rust gives it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -696,7 +699,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         self
     }
 
-    /// Products may be added in one step, rounded once, in this launch: as `mul_add` does where it is written.
+    /// Products may be added in one step, rounded once, in this launch: as `mul_add` does where it
+    /// is written.
     pub fn contract(mut self) -> Self {
         self.allowances.contract = true;
         self
@@ -708,12 +712,13 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         self
     }
 
-    /// Indices and ranges are not checked in this launch, where a device's compiler makes the code. Mostly that is
-    /// worth little: many checks are done before a loop, or not at all where they cannot fail.
+    /// Indices and ranges are not checked in this launch, where a device's compiler makes the code.
+    /// Mostly that is worth little: many checks are done before a loop, or not at all where they
+    /// cannot fail.
     ///
     /// # Safety
-    /// No index or range in this launch is out of bounds. Else anything may happen, to all that is in the device's
-    /// memory.
+    /// No index or range in this launch is out of bounds. Else anything may happen, to all that is
+    /// in the device's memory.
     ///
     /// ```compile_fail,E0133
     /// # use quipu::prelude::*;
@@ -740,7 +745,8 @@ impl<K: Entry<D>, A, const D: usize> fmt::Debug for Call<K, A, D> {
     }
 }
 
-// SAFETY: the arguments keep their accesses (`PassAll`), and the kernel touches what its parameters are (`Entry`).
+// SAFETY: the arguments keep their accesses (`PassAll`), and the kernel touches what its parameters
+// are (`Entry`).
 unsafe impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'b, D>
     for Call<K, A, D>
 {
@@ -829,7 +835,8 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
     }
 
     unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
-        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks its caller for that.
+        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks
+        // its caller for that.
         unsafe { self.kept.check(&mut arguments.iter()) }
     }
 
@@ -842,8 +849,8 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>> {
-        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
-        // partitions hand out the parts of its groups.
+        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of
+        // which partitions hand out the parts of its groups.
         let views = unsafe { self.kept.view(&mut arguments.iter()) }?;
         let launch = match K::prepare(views, division) {
             Ok(launch) => launch,

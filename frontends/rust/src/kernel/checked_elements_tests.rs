@@ -32,7 +32,8 @@ fn negate_rows(output: GlobalMut<'_, bool, 2>) -> impl Bound<2> {
 /// So many that a launch is run in pieces, by several threads.
 const LENGTH: usize = 1 << 16;
 
-/// A queue of each device on which Rust runs, and a buffer of `bool` there with the bits of these bytes.
+/// A queue of each device on which Rust runs, and a buffer of `bool` there with the bits of these
+/// bytes.
 fn on_each_device(byte: u8, look: impl Fn(&Queue, Buffer<bool>)) {
     let platform = Platform::new().unwrap();
     let context = platform.context().unwrap();

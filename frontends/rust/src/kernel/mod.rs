@@ -10,13 +10,13 @@
 //! | `&mut View<T, D>` | `GlobalMut<T, D>` | | `&mut [T]` if it has no gaps |
 //! | numbers, `bool`, arrays of them, [`Value`] | the same | the same | the same |
 //!
-//! A view reaches its own elements alone: the elements between the rows of a written view stay as they are. So one
-//! launch may be given regions side by side in one buffer, as a matrix's panel and the rest of it. Of several
-//! commands the bytes of a view are those from its first element to its last, gaps included: regions side by side are
-//! ordered as if they overlapped.
+//! A view reaches its own elements alone: the elements between the rows of a written view stay as
+//! they are. So one launch may be given regions side by side in one buffer, as a matrix's panel and
+//! the rest of it. Of several commands the bytes of a view are those from its first element to its
+//! last, gaps included: regions side by side are ordered as if they overlapped.
 //!
-//! The functions that `#[kernel]` makes are called with their arguments ([`Call`]); a kernel in any Rust, for
-//! processors alone, is bound to them ([`native`]).
+//! The functions that `#[kernel]` makes are called with their arguments ([`Call`]); a kernel in any
+//! Rust, for processors alone, is bound to them ([`native`]).
 //!
 //! | in `#[kernel]` | passed |
 //! |---|---|
@@ -33,7 +33,8 @@
 //!
 //! The module [`print`](mod@print) shows a kernel in the languages of devices.
 //!
-//! A kernel that a device has built in is found by its name, and called with the same ([`BuiltIn`]).
+//! A kernel that a device has built in is found by its name, and called with the same
+//! ([`BuiltIn`]).
 //!
 //! An argument comes in three forms: as the user passes it ([`Argument`]), as the
 //! command keeps it ([`Stored`], without borrows), and as the kernel sees it when

@@ -26,16 +26,16 @@ impl<F, A> fmt::Debug for Native<F, A> {
     }
 }
 
-/// A kernel in any Rust, with its arguments, a tuple: for algorithms that the kernel language cannot express. It runs
-/// on processors alone.
+/// A kernel in any Rust, with its arguments, a tuple: for algorithms that the kernel language
+/// cannot express. It runs on processors alone.
 ///
-/// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the arguments](crate::kernel).
-/// See [`bind`](crate::bind) for an example.
+/// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the
+/// arguments](crate::kernel). See [`bind`](crate::bind) for an example.
 ///
 /// # Safety
-/// A device calls `function` from several threads at a time, each time with views of whole arguments. So `function` only
-/// makes the kernel: it neither writes an output itself, nor runs a kernel on it. All calls divide each output in the same
-/// way, into the same parts.
+/// A device calls `function` from several threads at a time, each time with views of whole
+/// arguments. So `function` only makes the kernel: it neither writes an output itself, nor runs a
+/// kernel on it. All calls divide each output in the same way, into the same parts.
 pub unsafe fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
     Native {
         function,
@@ -43,7 +43,8 @@ pub unsafe fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
     }
 }
 
-// SAFETY: the arguments add their accesses (`Arguments`), and `native` was promised that the function keeps to them.
+// SAFETY: the arguments add their accesses (`Arguments`), and `native` was promised that the
+// function keeps to them.
 unsafe impl<'b, F, A, const D: usize> Launch<'b, D> for Native<F, A>
 where
     A: Arguments<'b>,
@@ -103,7 +104,8 @@ where
     }
 
     unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
-        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks its caller for that.
+        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks
+        // its caller for that.
         unsafe { self.stored.check(&mut arguments.iter()) }
     }
 
@@ -116,8 +118,8 @@ where
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>> {
-        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
-        // partitions hand out the parts of its groups: `native` asks its caller for that.
+        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of
+        // which partitions hand out the parts of its groups: `native` asks its caller for that.
         let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
         let bound = self.function.bind(views);
         // SAFETY: each group is run once: `run` asks its own caller for that.

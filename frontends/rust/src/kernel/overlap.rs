@@ -3,8 +3,8 @@
 use quipu_scheduler::region::Region;
 use quipu_scheduler::{Access, ErrorKind, Passed, PassedParameter, Result};
 
-/// Refuses accesses if one writes bytes that another touches. `pass` says how they are seen, if anything overlaps
-/// from its first byte to its last.
+/// Refuses accesses if one writes bytes that another touches. `pass` says how they are seen, if
+/// anything overlaps from its first byte to its last.
 #[inline]
 pub(crate) fn refuse_overlap(
     what: &'static str,
@@ -17,8 +17,8 @@ pub(crate) fn refuse_overlap(
     }
 }
 
-/// The first two accesses for which this holds, and of which one writes bytes between the first and the last byte of
-/// the other.
+/// The first two accesses for which this holds, and of which one writes bytes between the first and
+/// the last byte of the other.
 #[inline]
 fn accesses_overlap(
     accesses: &[Access<'_>],
@@ -73,7 +73,8 @@ fn regions_of(accesses: &[Access<'_>], pass: impl FnOnce(&mut Passed)) -> Vec<Re
     accesses.iter().map(region).collect()
 }
 
-/// The rows of those accesses that have gaps, as a [`Request`](quipu_scheduler::Request) names them.
+/// The rows of those accesses that have gaps, as a [`Request`](quipu_scheduler::Request) names
+/// them.
 #[cold]
 pub(crate) fn rows_with_gaps(
     accesses: &[Access<'_>],
@@ -83,7 +84,8 @@ pub(crate) fn rows_with_gaps(
     regions.filter(|(_, region)| region.has_gaps()).collect()
 }
 
-/// An array from `start` on whose elements have so many bytes, and whose neighbours along each dimension are so many elements apart.
+/// An array from `start` on whose elements have so many bytes, and whose neighbours along each
+/// dimension are so many elements apart.
 pub(crate) fn region_of(start: u64, element: u64, extents: &[u64], strides: &[u64]) -> Region {
     let row = extents.last().map_or(0, |row| row.saturating_mul(element));
     let outer = extents.len().saturating_sub(1);

@@ -53,7 +53,8 @@ impl<'a> Passing<'a> {
         self.passed.parameters.push(PassedParameter::Local(bytes));
     }
 
-    /// A value of a kernel that `#[kernel]` made, whose indices have to have room for it if it is a size.
+    /// A value of a kernel that `#[kernel]` made, whose indices have to have room for it if it is a
+    /// size.
     pub(crate) fn parameter<T: ValueParameter>(&mut self, value: T) {
         self.passed.largest_size = self.passed.largest_size.max(value.index());
         self.value(value);
@@ -77,7 +78,8 @@ impl<'a> Passing<'a> {
         });
     }
 
-    /// Adds how the work is divided. (`lengths` is a function, and no closure, so that this is compiled once, and not again for each kernel.)
+    /// Adds how the work is divided. (`lengths` is a function, and no closure, so that this is
+    /// compiled once, and not again for each kernel.)
     pub(crate) fn finish<const D: usize>(
         self,
         division: WorkDivision<D>,

@@ -1,8 +1,8 @@
 //! Kernels that are never launched.
 //!
-//! Where nothing is optimised, a crate shares generic code with the crates on which it stands, if they compiled it
-//! for the same types. So the code that most kernels and launches have in common is compiled here, once, and not with
-//! the first kernel of each crate (`scripts/compile-time`).
+//! Where nothing is optimised, a crate shares generic code with the crates on which it stands, if
+//! they compiled it for the same types. So the code that most kernels and launches have in common
+//! is compiled here, once, and not with the first kernel of each crate (`scripts/compile-time`).
 
 use crate::prelude::*;
 use crate::{Buffer, Queue, Result, View, WorkDivision};

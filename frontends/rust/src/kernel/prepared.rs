@@ -20,7 +20,8 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// If an argument does not suit the kernel; inside, the fault that stopped a group.
     ///
     /// # Safety
-    /// The arguments are the command's, valid in their modes. Otherwise as [`GroupKernel::run_groups`].
+    /// The arguments are the command's, valid in their modes. Otherwise as
+    /// [`GroupKernel::run_groups`].
     unsafe fn run(
         &self,
         arguments: &[RawArgument],
@@ -111,7 +112,8 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         let _ = passed;
     }
 
-    /// True if it takes views with gaps between their rows, and leaves the gaps alone: all but a text, which is given addresses.
+    /// True if it takes views with gaps between their rows, and leaves the gaps alone: all but a
+    /// text, which is given addresses.
     #[inline]
     fn has_gaps(&self) -> bool {
         false

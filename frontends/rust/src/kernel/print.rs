@@ -19,14 +19,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The type of a kernel has its name: `saxpy` here, `generic::<f32>` of a generic one. Where there is a
-//! [`Call`](super::Call), its [`module`](super::Call::module) is the same with the types that were inferred.
-//! How the source is compiled and launched is said by [`Printed`], and in the documentation of the printers in
-//! `quipu_kernel_ir`. [`Kernels`] are a program's own, by name, as the command `quipu kernel` has those of the guide.
+//! The type of a kernel has its name: `saxpy` here, `generic::<f32>` of a generic one. Where there
+//! is a [`Call`](super::Call), its [`module`](super::Call::module) is the same with the types that
+//! were inferred. How the source is compiled and launched is said by [`Printed`], and in the
+//! documentation of the printers in `quipu_kernel_ir`. [`Kernels`] are a program's own, by name, as
+//! the command `quipu kernel` has those of the guide.
 //!
-//! Another language needs no change here: a type that is a [`Printer`] writes a kernel, a [`Module`], down in it, and
-//! [`Kernels::printer`] registers it. The items that it goes through are in [`ir`]. The example `16_printer` registers the
-//! printer in `lab/python`.
+//! Another language needs no change here: a type that is a [`Printer`] writes a kernel, a
+//! [`Module`], down in it, and [`Kernels::printer`] registers it. The items that it goes through
+//! are in [`ir`]. The example `16_printer` registers the printer in `lab/python`.
 
 pub use quipu_kernel::emit::ir::print::{
     EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, SharedMemory, Site,
@@ -40,7 +41,8 @@ pub use quipu_kernel::{BuildError, Entry};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// The source of a kernel, by its type, in the intermediate representation: [`Module::print`] writes it down.
+/// The source of a kernel, by its type, in the intermediate representation: [`Module::print`]
+/// writes it down.
 ///
 /// # Errors
 /// If a part of the kernel has no source: the error says which, and where.
@@ -48,8 +50,8 @@ pub fn module<K: Entry<D>, const D: usize>() -> std::result::Result<Module, Buil
     K::module()
 }
 
-/// Kernels by name, for a program that shows their sources for devices: [`Kernels::command`] is the `quipu kernel` of
-/// such a program.
+/// Kernels by name, for a program that shows their sources for devices: [`Kernels::command`] is the
+/// `quipu kernel` of such a program.
 #[derive(Debug, Clone)]
 pub struct Kernels {
     kernels: Vec<Kernel>,
@@ -84,8 +86,9 @@ impl Kernels {
         Self::default()
     }
 
-    /// With a kernel, by its type: `.with::<saxpy, _>()`, of a generic one with the types that it is called with. The second
-    /// parameter is how many dimensions it has, which the compiler knows.
+    /// With a kernel, by its type: `.with::<saxpy, _>()`, of a generic one with the types that it
+    /// is called with. The second parameter is how many dimensions it has, which the compiler
+    /// knows.
     #[must_use]
     pub fn with<K: Entry<D>, const D: usize>(mut self) -> Self {
         self.kernels.push(Kernel {
@@ -96,7 +99,8 @@ impl Kernels {
         self
     }
 
-    /// With a printer, for the `--dialect` that its language's name is. It takes the place of another one of that name.
+    /// With a printer, for the `--dialect` that its language's name is. It takes the place of
+    /// another one of that name.
     #[must_use]
     pub fn printer(mut self, printer: impl Printer + 'static) -> Self {
         self.printers
@@ -115,9 +119,10 @@ impl Kernels {
     /// Carries out a command with these arguments, and gives the text to show:
     ///
     /// * `list`, or nothing: names the kernels, each with its type.
-    /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with `--dialect opencl`, `cuda`,
-    ///   or the language of a [registered](Self::printer) printer, `--index-width 64`, and `--lines`, which says with `#line` which line of the kernel each line is of. Of
-    ///   several kernels of a name, the type says which one is meant.
+    /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with
+    ///   `--dialect opencl`, `cuda`, or the language of a [registered](Self::printer) printer,
+    ///   `--index-width 64`, and `--lines`, which says with `#line` which line of the kernel each
+    ///   line is of. Of several kernels of a name, the type says which one is meant.
     ///
     /// ```
     /// use quipu::kernel::print::Kernels;

@@ -1,9 +1,9 @@
 //! Warnings of kernels that have no source: devices other than processors would refuse them.
 //!
-//! A processor runs a kernel as rustc compiled it, and needs no source of it. So a kernel that has no source would run
-//! there, and fail on the first GPU that it meets. In debug builds the first launch on a processor makes each kernel's
-//! source once, and tells of a failure. `QUIPU_CHECK=1` does so in any build, and makes it an error; `QUIPU_CHECK=0` in
-//! none.
+//! A processor runs a kernel as rustc compiled it, and needs no source of it. So a kernel that has
+//! no source would run there, and fail on the first GPU that it meets. In debug builds the first
+//! launch on a processor makes each kernel's source once, and tells of a failure. `QUIPU_CHECK=1`
+//! does so in any build, and makes it an error; `QUIPU_CHECK=0` in none.
 
 use super::prepared::Prepared;
 use quipu_environment::CHECK;
@@ -31,7 +31,8 @@ fn is_checking() -> bool {
     matches!(CHECK.get(), Ok(Some(true)))
 }
 
-/// Makes a kernel's source, if this is its first launch. That it has none is a warning on standard error.
+/// Makes a kernel's source, if this is its first launch. That it has none is a warning on standard
+/// error.
 ///
 /// # Errors
 /// With `QUIPU_CHECK=1`, why it has none, at each of its launches.

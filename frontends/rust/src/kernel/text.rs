@@ -1,8 +1,9 @@
 //! Kernels in a language of devices, written by hand.
 //!
-//! OpenCL's devices compile the text themselves. Devices that run native code run the code that [`quipu_clc`] makes
-//! of it: the text is read when a kernel of it is first launched there. A kernel is compiled for each size of block
-//! that it is launched with. A module of SPIR-V runs on these alone.
+//! OpenCL's devices compile the text themselves. Devices that run native code run the code that
+//! [`quipu_clc`] makes of it: the text is read when a kernel of it is first launched there. A
+//! kernel is compiled for each size of block that it is launched with. A module of SPIR-V runs on
+//! these alone.
 
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::Launch;
@@ -24,8 +25,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A text in OpenCL C, with kernels: made by [`Context::program`](crate::Context::program). Each device's compiler gets to
-/// see it when a kernel of it is first launched there; clones are the same program.
+/// A text in OpenCL C, with kernels: made by [`Context::program`](crate::Context::program). Each
+/// device's compiler gets to see it when a kernel of it is first launched there; clones are the
+/// same program.
 #[derive(Clone)]
 pub struct Program {
     source: Arc<str>,
@@ -52,8 +54,8 @@ impl Program {
         Ok(program)
     }
 
-    /// The same module of SPIR-V with another value of a specialisation constant, which is written as in C: `7`, `-2.5`,
-    /// `true`.
+    /// The same module of SPIR-V with another value of a specialisation constant, which is written
+    /// as in C: `7`, `-2.5`, `true`.
     ///
     /// # Errors
     /// If it is no module; if it has no constant of that number; if the value is none of its type.
@@ -72,7 +74,8 @@ impl Program {
         Ok(self)
     }
 
-    /// The same text, compiled with options, as OpenCL's compilers take them: `-D N=4 -cl-std=CL1.2`.
+    /// The same text, compiled with options, as OpenCL's compilers take them:
+    /// `-D N=4 -cl-std=CL1.2`.
     #[must_use]
     pub fn options(mut self, options: &str) -> Self {
         self.options = options.into();
@@ -80,18 +83,19 @@ impl Program {
         self
     }
 
-    /// The kernels of the text, with their parameters, as the compiler for processors reads it; it is compiled for no device
-    /// by that.
+    /// The kernels of the text, with their parameters, as the compiler for processors reads it; it
+    /// is compiled for no device by that.
     ///
     /// # Errors
-    /// The compiler's messages on the text, with its lines; or that the machine has no such compiler.
+    /// The compiler's messages on the text, with its lines; or that the machine has no such
+    /// compiler.
     pub fn kernels(&self) -> Result<&[KernelInfo]> {
         Ok(self.native()?.kernels())
     }
 
-    /// The kernels of the text, with their parameters, for launches on a device: as [`kernels`](Self::kernels), or as the
-    /// device's own compiler reads the text if this machine has none, or one that refuses the text. That of a node's device is the
-    /// node's.
+    /// The kernels of the text, with their parameters, for launches on a device: as
+    /// [`kernels`](Self::kernels), or as the device's own compiler reads the text if this machine
+    /// has none, or one that refuses the text. That of a node's device is the node's.
     ///
     /// # Errors
     /// As [`kernels`](Self::kernels); if the device has no compiler either; if it is lost.
@@ -164,7 +168,8 @@ impl fmt::Debug for Program {
     }
 }
 
-/// A kernel of a [`Program`]. It is compiled once for each device: keep it, rather than making it for each launch.
+/// A kernel of a [`Program`]. It is compiled once for each device: keep it, rather than making it
+/// for each launch.
 #[derive(Clone)]
 pub struct TextKernel {
     text: Arc<KernelText>,
@@ -173,7 +178,8 @@ pub struct TextKernel {
     number: u64,
 }
 
-/// An argument of a kernel whose parameters are known when the program runs: see [`TextKernel::call_with`].
+/// An argument of a kernel whose parameters are known when the program runs: see
+/// [`TextKernel::call_with`].
 #[derive(Debug)]
 pub enum TextArgument<'b> {
     /// The bytes of a value.
@@ -187,17 +193,19 @@ pub enum TextArgument<'b> {
 }
 
 impl TextKernel {
-    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch): buffers and views for pointers to
-    /// global memory, whose `&` and `&mut` say which memory the kernel reads and writes, and values for values.
+    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch): buffers and
+    /// views for pointers to global memory, whose `&` and `&mut` say which memory the kernel reads
+    /// and writes, and values for values.
     ///
-    /// A launch over a number of elements has a thread for each, and more where the last block is not full; so a
-    /// kernel compares its thread's number with the number of elements. Devices that have no compiler for the
-    /// language refuse it; so do processors on a machine without LLVM. The compiler's messages on the text, with its
-    /// lines, are the launch's error.
+    /// A launch over a number of elements has a thread for each, and more where the last block is
+    /// not full; so a kernel compares its thread's number with the number of elements. Devices that
+    /// have no compiler for the language refuse it; so do processors on a machine without LLVM. The
+    /// compiler's messages on the text, with its lines, are the launch's error.
     ///
     /// # Safety
-    /// The kernel has as many parameters, of these types; it stays within the elements of its arguments, writes only
-    /// memory that is passed to be written, and there only values of its type; its threads do not race.
+    /// The kernel has as many parameters, of these types; it stays within the elements of its
+    /// arguments, writes only memory that is passed to be written, and there only values of its
+    /// type; its threads do not race.
     #[must_use = "a kernel does nothing before it is launched"]
     pub unsafe fn call<A>(&self, arguments: A) -> TextCall<A> {
         TextCall {
@@ -209,7 +217,8 @@ impl TextKernel {
 }
 
 impl TextKernel {
-    /// As [`call`](Self::call), with arguments whose number and types are known when the program runs.
+    /// As [`call`](Self::call), with arguments whose number and types are known when the program
+    /// runs.
     ///
     /// # Safety
     /// As for [`call`](Self::call).
@@ -238,11 +247,12 @@ pub struct TextCall<A> {
 }
 
 impl<A> TextCall<A> {
-    /// The same call with just so many threads in the grid along each dimension: the last block along one has fewer than the
-    /// others if they do not fill it. The launch's division has as many blocks as they need.
+    /// The same call with just so many threads in the grid along each dimension: the last block
+    /// along one has fewer than the others if they do not fill it. The launch's division has as
+    /// many blocks as they need.
     ///
-    /// The launch fails if it has another number of blocks; if the device takes blocks of one size alone; or if the kernel does,
-    /// as those before OpenCL C 2.0 do.
+    /// The launch fails if it has another number of blocks; if the device takes blocks of one size
+    /// alone; or if the kernel does, as those before OpenCL C 2.0 do.
     pub fn with_threads(mut self, threads: &[usize]) -> Self {
         self.all_threads = threads.iter().map(|number| *number as u64).collect();
         self
@@ -358,7 +368,8 @@ impl TextKept for KeptList {
     }
 }
 
-// SAFETY: the arguments add their accesses, in order; that the text keeps to them, its author has promised.
+// SAFETY: the arguments add their accesses, in order; that the text keeps to them, its author has
+// promised.
 unsafe impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
     type Prepared = TextCalled<A::Kept>;
 
@@ -392,8 +403,9 @@ unsafe impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall
 }
 
 impl TextKernel {
-    /// Memory that is passed to be written, and that the kernel's code only reads, is only read: launches that share it then
-    /// do not wait for each other. Known once the text has been compiled for processors.
+    /// Memory that is passed to be written, and that the kernel's code only reads, is only read:
+    /// launches that share it then do not wait for each other. Known once the text has been
+    /// compiled for processors.
     fn only_read(&self, accesses: &mut [Access<'_>]) {
         let Some(Ok(program)) = self.program.native.get() else {
             return;
@@ -468,8 +480,8 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     ) -> Result<std::result::Result<(), KernelError>> {
         let mut passed = Passed::default();
         self.pass(&[], division, &mut passed)?;
-        // SAFETY: the arguments are the launch's, and each group is run once, as `run` asks; the caller of the kernel
-        // vouches for its code.
+        // SAFETY: the arguments are the launch's, and each group is run once, as `run` asks; the
+        // caller of the kernel vouches for its code.
         unsafe { self.kernel.run_native(&passed, arguments, groups) }?;
         Ok(Ok(()))
     }

@@ -53,10 +53,10 @@ impl PlatformBuilder {
         self
     }
 
-    /// Sets whether the devices of the system's OpenCL loader are listed. Without this call they are, unless
-    /// `QUIPU_OPENCL` is `off` or the embedded drivers are left out. A machine without a loader has none, which is no
-    /// error; [`Platform::unavailable`] says why, of a platform that was [built](PlatformBuilder::build_available)
-    /// with it.
+    /// Sets whether the devices of the system's OpenCL loader are listed. Without this call they
+    /// are, unless `QUIPU_OPENCL` is `off` or the embedded drivers are left out. A machine without
+    /// a loader has none, which is no error; [`Platform::unavailable`] says why, of a platform that
+    /// was [built](PlatformBuilder::build_available) with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -71,10 +71,10 @@ impl PlatformBuilder {
         self
     }
 
-    /// Sets whether the devices of the system's CUDA driver are listed. Without this call they are, unless
-    /// `QUIPU_CUDA` is `off` or the embedded drivers are left out. A machine without such a driver has none, which is
-    /// no error; [`Platform::unavailable`] says why, of a platform that was [built](PlatformBuilder::build_available)
-    /// with it.
+    /// Sets whether the devices of the system's CUDA driver are listed. Without this call they are,
+    /// unless `QUIPU_CUDA` is `off` or the embedded drivers are left out. A machine without such a
+    /// driver has none, which is no error; [`Platform::unavailable`] says why, of a platform that
+    /// was [built](PlatformBuilder::build_available) with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -107,8 +107,8 @@ impl PlatformBuilder {
         self
     }
 
-    /// Adds a driver that was started: of this project ([`drivers`](crate::drivers)) or from anywhere else. A program
-    /// that keeps a clone of it can still speak to it.
+    /// Adds a driver that was started: of this project ([`drivers`](crate::drivers)) or from
+    /// anywhere else. A program that keeps a clone of it can still speak to it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -134,9 +134,9 @@ impl PlatformBuilder {
         self
     }
 
-    /// Adds the devices of a node that was paired with (`quipu pair`), by its name or address, or of `all` of them. Without
-    /// a word of it, those are added that `QUIPU_NODES` names, or else the file `config` in Quipu's folder, unless the
-    /// embedded drivers are left out.
+    /// Adds the devices of a node that was paired with (`quipu pair`), by its name or address, or
+    /// of `all` of them. Without a word of it, those are added that `QUIPU_NODES` names, or else
+    /// the file `config` in Quipu's folder, unless the embedded drivers are left out.
     #[cfg(feature = "remote")]
     pub fn node(mut self, name: &str) -> Self {
         self.nodes.push(name.to_owned());
@@ -152,8 +152,9 @@ impl PlatformBuilder {
     /// The platform.
     ///
     /// # Errors
-    /// If a driver cannot be started, a variable of the environment makes no sense (if that has a say: without
-    /// [the embedded drivers](PlatformBuilder::without_embedded) it has none), or this process was forked from one that used Quipu.
+    /// If a driver cannot be started, a variable of the environment makes no sense (if that has a
+    /// say: without [the embedded drivers](PlatformBuilder::without_embedded) it has none), or this
+    /// process was forked from one that used Quipu.
     pub fn build(self) -> Result<Platform> {
         if let Some(refused) = self.refusals().into_iter().next() {
             return Err(refused.error);
@@ -178,8 +179,8 @@ impl PlatformBuilder {
         Ok(platform)
     }
 
-    /// The platform of those drivers that can be started and have a device, for programs that take any drivers;
-    /// [`Platform::unavailable`] lists the others, with the reasons.
+    /// The platform of those drivers that can be started and have a device, for programs that take
+    /// any drivers; [`Platform::unavailable`] lists the others, with the reasons.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -218,8 +219,8 @@ impl PlatformBuilder {
         platform
     }
 
-    /// The drivers that are asked for and cannot be had, with the reasons, as far as these are known before anything
-    /// is started.
+    /// The drivers that are asked for and cannot be had, with the reasons, as far as these are
+    /// known before anything is started.
     fn refusals(&self) -> Vec<Unavailable> {
         if let Err(error) = process::check() {
             return vec![Unavailable {
@@ -238,7 +239,8 @@ impl PlatformBuilder {
         refused.collect()
     }
 
-    /// Starts the drivers as they are asked for, each as the one before it has been taken: their names, and their devices.
+    /// Starts the drivers as they are asked for, each as the one before it has been taken: their
+    /// names, and their devices.
     fn start(self) -> impl Iterator<Item = Started> {
         let mut starts: Vec<Box<dyn FnOnce() -> Vec<Started>>> = Vec::new();
         let pool = match self.cpu {

@@ -62,8 +62,8 @@ pub(super) fn opencl_devices() -> Result<Vec<Device>> {
     SHARED.get_or_init(start).clone()
 }
 
-/// The devices of these nodes (`all` for all); without names, if the environment may ask, of those that it asks for. Each node
-/// that is not there has an entry of its own.
+/// The devices of these nodes (`all` for all); without names, if the environment may ask, of those
+/// that it asks for. Each node that is not there has an entry of its own.
 #[cfg(feature = "remote")]
 pub(super) fn node_devices(names: &[String], may_ask: bool) -> Vec<Started> {
     let nodes = match names {

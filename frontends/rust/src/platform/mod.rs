@@ -1,14 +1,16 @@
 //! The platform: the drivers that a program has registered, and their devices.
 //!
-//! There is no default platform, device or queue: a program makes the ones it wants and passes them on. One thing is
-//! shared behind the scenes: the *CPU pool is one per process*, however many platforms there are, because two pools
-//! of a worker per core would only be in each other's way. It is started by the first platform that has it, with the
-//! options of the environment (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do. A
-//! platform that asks for [a pool of its own](PlatformBuilder::cpu) gets one.
+//! There is no default platform, device or queue: a program makes the ones it wants and passes them
+//! on. One thing is shared behind the scenes: the *CPU pool is one per process*, however many
+//! platforms there are, because two pools of a worker per core would only be in each other's way.
+//! It is started by the first platform that has it, with the options of the environment
+//! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do. A platform that
+//! asks for [a pool of its own](PlatformBuilder::cpu) gets one.
 //!
-//! The OpenCL driver is one per process as well, with every device of the system's loader, as the first platform
-//! found them. Finding them loads the vendors' libraries, which is most of the cost of a process's first platform. A
-//! program that has no use for them says so ([`PlatformBuilder::opencl`]), or its user does: `QUIPU_OPENCL=off`.
+//! The OpenCL driver is one per process as well, with every device of the system's loader, as the
+//! first platform found them. Finding them loads the vendors' libraries, which is most of the cost
+//! of a process's first platform. A program that has no use for them says so
+//! ([`PlatformBuilder::opencl`]), or its user does: `QUIPU_OPENCL=off`.
 //!
 //! So is the CUDA driver ([`PlatformBuilder::cuda`], `QUIPU_CUDA=off`). A GPU of
 //! NVIDIA's is then a device of two drivers, which [`Device::driver_name`] tells
@@ -34,15 +36,16 @@ pub struct Platform {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unavailable {
-    /// The driver's name; `environment`, if a variable that concerns no single driver makes no sense.
+    /// The driver's name; `environment`, if a variable that concerns no single driver makes no
+    /// sense.
     pub driver: &'static str,
     /// The reason for which it gives none.
     pub error: Error,
 }
 
 impl Platform {
-    /// The platform of the embedded drivers: the CPU pool, the serial device, and the CUDA and OpenCL drivers, if the
-    /// system has them.
+    /// The platform of the embedded drivers: the CPU pool, the serial device, and the CUDA and
+    /// OpenCL drivers, if the system has them.
     ///
     /// # Errors
     /// If the pool cannot be started: an option in the environment makes no
@@ -70,8 +73,9 @@ impl Platform {
         &self.unavailable
     }
 
-    /// The device of a name: its [selector](Device::selector), as `quipu devices` lists it (`cpu:0`, `cuda:1`, `node-1/cpu:0`), or the first
-    /// of a driver (`cuda`), of a machine (`node-1`), or with this name of its own. Rather one that is not lost.
+    /// The device of a name: its [selector](Device::selector), as `quipu devices` lists it
+    /// (`cpu:0`, `cuda:1`, `node-1/cpu:0`), or the first of a driver (`cuda`), of a machine
+    /// (`node-1`), or with this name of its own. Rather one that is not lost.
     ///
     /// # Errors
     /// If there is none; says which devices there are.

@@ -1,11 +1,12 @@
 //! Transfers of memory that is borrowed: in calls that wait, and in scopes that
 //! do at their end.
 //!
-//! Borrowed memory has to be given back, whatever happens: a future may be leaked, and a wait may find that it could
-//! never end. So a command does not hold borrowed memory; it holds a [`Lease`] on it. The scope takes all leases back
-//! before it returns: a command that comes too late finds nothing, and fails; one that is just copying is waited for.
-//! That holds for a command that the scope never heard of, too, as a blocking queue has those that it cannot wait
-//! for: a lease ends with its [`Lessor`]. Devices with memory of their own copy to and from memory that their
+//! Borrowed memory has to be given back, whatever happens: a future may be leaked, and a wait may
+//! find that it could never end. So a command does not hold borrowed memory; it holds a [`Lease`]
+//! on it. The scope takes all leases back before it returns: a command that comes too late finds
+//! nothing, and fails; one that is just copying is waited for. That holds for a command that the
+//! scope never heard of, too, as a blocking queue has those that it cannot wait for: a lease ends
+//! with its [`Lessor`]. Devices with memory of their own copy to and from memory that their
 //! commands own instead, and the scope copies between that and the borrowed memory.
 
 use super::Queue;
@@ -27,7 +28,8 @@ pub(super) struct Lease(Mutex<Option<Pointer>>);
 
 struct Pointer(*mut u8);
 
-// SAFETY: used under the lease's lock only, while the memory that it points to is borrowed by the maker of the lease.
+// SAFETY: used under the lease's lock only, while the memory that it points to is borrowed by the
+// maker of the lease.
 unsafe impl Send for Pointer {}
 
 impl Lease {
@@ -82,7 +84,8 @@ impl<T> Destination<T> {
         unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
     }
 
-    /// Checks the elements that were read: bits that are no value of the type become zero, and are an error.
+    /// Checks the elements that were read: bits that are no value of the type become zero, and are
+    /// an error.
     ///
     /// # Safety
     /// As [`Destination::as_mut`].
@@ -94,8 +97,8 @@ impl<T> Destination<T> {
         let Some(index) = (unsafe { first_invalid(self.0, self.1) }) else {
             return Ok(());
         };
-        // SAFETY: the elements are this destination's alone (`Destination::as_mut`); zeros are a value of an element
-        // type.
+        // SAFETY: the elements are this destination's alone (`Destination::as_mut`); zeros are a
+        // value of an element type.
         unsafe { self.0.write_bytes(0, self.1) };
         Err(invalid_value::<T>(index))
     }
@@ -107,7 +110,8 @@ type Settle = Box<dyn FnOnce(bool) -> Result<()> + Send>;
 struct Borrowed {
     event: Event,
     lessor: Option<Lessor>,
-    /// The work that is left when the memory is the scope's again. Its argument says whether the command has succeeded.
+    /// The work that is left when the memory is the scope's again. Its argument says whether the
+    /// command has succeeded.
     settle: Option<Settle>,
 }
 
@@ -352,8 +356,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// The first error of a command of the scope, or that waiting here could never end. In the latter case the
-    /// commands that could not be waited for will not be done.
+    /// The first error of a command of the scope, or that waiting here could never end. In the
+    /// latter case the commands that could not be waited for will not be done.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,

@@ -127,8 +127,8 @@ impl Limit {
     }
 }
 
-/// The access of a write, which overwrites if it is dense: memory that is written wholly need not be brought there
-/// first.
+/// The access of a write, which overwrites if it is dense: memory that is written wholly need not
+/// be brought there first.
 fn written(access: Access<'_>, dense: bool) -> Access<'_> {
     let mode = if dense {
         AccessMode::Overwrite

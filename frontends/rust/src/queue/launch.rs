@@ -20,9 +20,10 @@ use quipu_scheduler::{
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-/// The size or division of a launch: a [`WorkDivision`] (or a result of its constructors), which is checked against
-/// the device's limits. Or it is a number of elements (or an extent of them in several dimensions), for which the
-/// division that suits the device is found. These are the elements of each output that the threads own parts of.
+/// The size or division of a launch: a [`WorkDivision`] (or a result of its constructors), which is
+/// checked against the device's limits. Or it is a number of elements (or an extent of them in
+/// several dimensions), for which the division that suits the device is found. These are the
+/// elements of each output that the threads own parts of.
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -58,8 +59,9 @@ pub trait IntoDivision<const D: usize> {
     /// If the device cannot run it.
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError>;
 
-    /// The elements, if it names nothing else. Then the outputs that threads own parts of have that extent, and a device
-    /// that compiles the kernel may choose other blocks, when it knows how many threads of it it has room for.
+    /// The elements, if it names nothing else. Then the outputs that threads own parts of have that
+    /// extent, and a device that compiles the kernel may choose other blocks, when it knows how
+    /// many threads of it it has room for.
     fn elements(&self) -> Option<Extent<D>> {
         None
     }
@@ -166,9 +168,9 @@ impl Enqueue for Posting {
 
 type Boxed<const D: usize> = LaunchBody<Box<dyn Prepared<D>>, D>;
 
-/// Has the code that launches of up to three dimensions have in common compiled with this crate, where it is not
-/// optimised. In a debug build the code of many kernels is compiled there, too. rustc takes generic code from there,
-/// and crates with kernels need not compile it again.
+/// Has the code that launches of up to three dimensions have in common compiled with this crate,
+/// where it is not optimised. In a debug build the code of many kernels is compiled there, too.
+/// rustc takes generic code from there, and crates with kernels need not compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {
@@ -210,10 +212,11 @@ fn rows_of<P: Prepared<D>, const D: usize>(
 }
 
 impl Queue {
-    /// Launches a kernel: a [call](crate::kernel::Call) of one that `#[kernel]` made, or a [native](crate::native) one.
+    /// Launches a kernel: a [call](crate::kernel::Call) of one that `#[kernel]` made, or a
+    /// [native](crate::native) one.
     ///
-    /// `division` says how the work is divided: by a number of elements, or an
-    /// array of numbers for several dimensions, or by a [`WorkDivision`]. A number of elements is the length of each
+    /// `division` says how the work is divided: by a number of elements, or an array of numbers for
+    /// several dimensions, or by a [`WorkDivision`]. A number of elements is the length of each
     /// output that the threads own parts of: else the launch is refused.
     ///
     /// A kernel has the memory that it writes for itself:
@@ -260,8 +263,9 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If the device cannot run the kernel or the division, the elements are not those of an output, a written
-    /// argument overlaps another, a buffer is mapped or of another context, or the device is lost.
+    /// If the device cannot run the kernel or the division, the elements are not those of an
+    /// output, a written argument overlaps another, a buffer is mapped or of another context, or
+    /// the device is lost.
     #[inline]
     pub fn launch<'b, const D: usize>(
         &self,
@@ -284,9 +288,10 @@ impl Queue {
         self.prepare(division, call, Posting)
     }
 
-    /// The attributes of a kernel on the queue's device, as its compiler has made it: registers, memory, threads that
-    /// a block can have. Nothing is launched. The kernel is compiled for indices of 32 bits, which takes as long as
-    /// it takes, if it was not yet for a launch. Devices that run native code give the same for all kernels.
+    /// The attributes of a kernel on the queue's device, as its compiler has made it: registers,
+    /// memory, threads that a block can have. Nothing is launched. The kernel is compiled for
+    /// indices of 32 bits, which takes as long as it takes, if it was not yet for a launch. Devices
+    /// that run native code give the same for all kernels.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -324,8 +329,8 @@ impl Queue {
         self.device().core().kernel_attributes(&body)
     }
 
-    /// Makes a launch's body and has it enqueued. Always inlined: the body is then made in the memory where the core
-    /// wants it.
+    /// Makes a launch's body and has it enqueued. Always inlined: the body is then made in the
+    /// memory where the core wants it.
     #[inline(always)]
     pub(crate) fn prepare<'b, L: Launch<'b, D>, E: Enqueue, const D: usize>(
         &self,
@@ -414,8 +419,9 @@ impl Queue {
         })
     }
 
-    /// Calls a closure for every element of `output`, in parallel, with its index and the other arguments, which are
-    /// read. A closure is native code, which processors of this machine run; for GPUs, write a `#[kernel]`.
+    /// Calls a closure for every element of `output`, in parallel, with its index and the other
+    /// arguments, which are read. A closure is native code, which processors of this machine run;
+    /// for GPUs, write a `#[kernel]`.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -457,7 +463,8 @@ impl Queue {
         })
     }
 
-    /// As [`Queue::for_each`], without an event: it enqueues faster. Readers of the output see a failure.
+    /// As [`Queue::for_each`], without an event: it enqueues faster. Readers of the output see a
+    /// failure.
     ///
     /// # Errors
     /// As [`Queue::for_each`].

@@ -57,8 +57,8 @@ impl Queue {
         self.reserve(buffer, AccessMode::ReadWrite, ())
     }
 
-    /// As [`Queue::map`], of a view: its elements are found by their positions, or row by row. The elements between
-    /// its rows are mapped with it.
+    /// As [`Queue::map`], of a view: its elements are found by their positions, or row by row. The
+    /// elements between its rows are mapped with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -169,7 +169,8 @@ impl<G: Guard> Mapping<G> {
     /// Waits for the mapping.
     ///
     /// # Errors
-    /// If the command that should have written the buffer failed, there is no memory, or waiting here could never end.
+    /// If the command that should have written the buffer failed, there is no memory, or waiting
+    /// here could never end.
     pub fn wait(mut self) -> Result<G> {
         Waitable::event(&self).wait_over()?;
         self.take()

@@ -14,10 +14,10 @@
 //!
 //! `scratch` has memory for algorithms of several commands.
 //!
-//! Hazards are tracked between all queues of a context, in-order or not: two commands, one of which writes bytes that
-//! the other touches, never run at the same time. They run in the order in which they were enqueued. That lets the
-//! API be safe. An in-order queue adds that its commands have the effects, and show the host their ends, in order; an
-//! out-of-order queue adds nothing.
+//! Hazards are tracked between all queues of a context, in-order or not: two commands, one of which
+//! writes bytes that the other touches, never run at the same time. They run in the order in which
+//! they were enqueued. That lets the API be safe. An in-order queue adds that its commands have the
+//! effects, and show the host their ends, in order; an out-of-order queue adds nothing.
 
 mod borrow;
 mod content;
@@ -44,8 +44,8 @@ use quipu_scheduler::{Access, Event, QueueOptions, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// A queue of a device in a context. Cheap to clone; clones are the same queue. When the last is dropped, the
-/// commands in it still run.
+/// A queue of a device in a context. Cheap to clone; clones are the same queue. When the last is
+/// dropped, the commands in it still run.
 #[derive(Clone)]
 pub struct Queue {
     shared: Arc<QueueInner>,

@@ -15,9 +15,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 impl Queue {
-    /// Calls a closure with the driver's own queue: for work that only the driver can do. `N` is the type that the
-    /// driver hands out, which its crate documents ([`driver::CpuQueue`](crate::driver::CpuQueue) for one). Ordered
-    /// as a [host task](Queue::host_task) is; the work that the closure gives the driver must be over when it
+    /// Calls a closure with the driver's own queue: for work that only the driver can do. `N` is
+    /// the type that the driver hands out, which its crate documents
+    /// ([`driver::CpuQueue`](crate::driver::CpuQueue) for one). Ordered as a [host
+    /// task](Queue::host_task) is; the work that the closure gives the driver must be over when it
     /// returns.
     ///
     /// ```
@@ -54,15 +55,18 @@ impl Queue {
         self.enqueue_contained::<true, R>(call, &self.unknown())
     }
 
-    /// Makes a command of the work that a closure puts into the driver's own queue, and gives the closure's value
-    /// once that is over. So calls of a vendor's libraries, and those written by hand, are commands among others.
+    /// Makes a command of the work that a closure puts into the driver's own queue, and gives the
+    /// closure's value once that is over. So calls of a vendor's libraries, and those written by
+    /// hand, are commands among others.
     ///
-    /// The closure is handed the queue (`N`: [`driver::OpenClQueue`](crate::driver::OpenClQueue) with a
-    /// `cl_command_queue`, [`driver::CudaQueue`](crate::driver::CudaQueue) with a `CUstream`, and their platform,
-    /// device and context; [`driver::CpuQueue`](crate::driver::CpuQueue) on processors), and for each of `buffers`
-    /// its bytes, their range and the mode: a `cl_mem`, a `CUdeviceptr`, a pointer. They are brought there first if
-    /// need be. The command is ordered by what it declares, as a launch is, and by the device where that can; with no
-    /// buffers it may touch anything, and it is ordered as a [host task](Queue::host_task).
+    /// The closure is handed the queue (`N`: [`driver::OpenClQueue`](crate::driver::OpenClQueue)
+    /// with a `cl_command_queue`, [`driver::CudaQueue`](crate::driver::CudaQueue) with a
+    /// `CUstream`, and their platform, device and context;
+    /// [`driver::CpuQueue`](crate::driver::CpuQueue) on processors), and for each of `buffers` its
+    /// bytes, their range and the mode: a `cl_mem`, a `CUdeviceptr`, a pointer. They are brought
+    /// there first if need be. The command is ordered by what it declares, as a launch is, and by
+    /// the device where that can; with no buffers it may touch anything, and it is ordered as a
+    /// [host task](Queue::host_task).
     ///
     /// ```no_run
     /// # use quipu::prelude::*;
@@ -85,17 +89,19 @@ impl Queue {
     /// # }
     /// ```
     ///
-    /// It is called once, when the memory that it reads is written and free of faults, and never if that fails or it
-    /// is cancelled before. If it panics or returns an error, its command fails, after its work in the queue has run;
-    /// the error is [had from the future's](quipu_scheduler::Error::returned) as it was. Where devices have queues of
-    /// their own, it is called by a thread that hands commands to the driver's devices, which hands over no others
-    /// meanwhile: let it enqueue and return. A wait for another command in there is refused.
+    /// It is called once, when the memory that it reads is written and free of faults, and never if
+    /// that fails or it is cancelled before. If it panics or returns an error, its command fails,
+    /// after its work in the queue has run; the error is [had from the
+    /// future's](quipu_scheduler::Error::returned) as it was. Where devices have queues of their
+    /// own, it is called by a thread that hands commands to the driver's devices, which hands over
+    /// no others meanwhile: let it enqueue and return. A wait for another command in there is
+    /// refused.
     ///
     /// # Safety
-    /// The work that the closure puts into the queue touches of `buffers` no more than their ranges, in their modes:
-    /// it writes every byte of `buffer.overwrite()` and nothing of `&buffer`. All of it is in the queue that it was
-    /// handed, or waited for there, or over, when it returns. The handles that it was given are not released, and
-    /// used no later.
+    /// The work that the closure puts into the queue touches of `buffers` no more than their
+    /// ranges, in their modes: it writes every byte of `buffer.overwrite()` and nothing of
+    /// `&buffer`. All of it is in the queue that it was handed, or waited for there, or over, when
+    /// it returns. The handles that it was given are not released, and used no later.
     ///
     /// # Errors
     /// If the driver has no native queues, or none of this type; if a buffer that
@@ -120,8 +126,8 @@ impl Queue {
                 // SAFETY: this is the running command.
                 unsafe { result.put(value) };
             }),
-            // SAFETY: whoever calls this function vouches for the native call's work, which is all that
-            // `native_enqueue` asks for.
+            // SAFETY: whoever calls this function vouches for the native call's work, which is all
+            // that `native_enqueue` asks for.
             |queue, enqueue, request| unsafe { queue.native_enqueue(enqueue, request) },
         )?;
         Ok(Pending::new(event, move || {
@@ -131,7 +137,8 @@ impl Queue {
         }))
     }
 
-    /// As [`Queue::async_execute`], one-way: an error fails the commands that depend on it, and is lost else.
+    /// As [`Queue::async_execute`], one-way: an error fails the commands that depend on it, and is
+    /// lost else.
     ///
     /// # Safety
     /// As [`Queue::async_execute`].

@@ -1,5 +1,5 @@
-//! Scratch buffers: memory that an algorithm needs from one of its commands to the next. The queue keeps it for the
-//! next algorithm that needs as much.
+//! Scratch buffers: memory that an algorithm needs from one of its commands to the next. The queue
+//! keeps it for the next algorithm that needs as much.
 
 use super::{Queue, QueueInner};
 use crate::buffer::Buffer;
@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most buffers that a queue keeps, and the most bytes that they have together: above either, the one that was
-/// kept first goes.
+/// The most buffers that a queue keeps, and the most bytes that they have together: above either,
+/// the one that was kept first goes.
 const MOST_BUFFERS: usize = 16;
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -19,8 +19,8 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Default)]
 pub(super) struct Kept(Mutex<VecDeque<(Bits, MemoryRef)>>);
 
-/// What the bits in kept memory are values of: one type, or all types that take any bits. Memory is only given to elements of
-/// which its bits are values.
+/// What the bits in kept memory are values of: one type, or all types that take any bits. Memory is
+/// only given to elements of which its bits are values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bits {
     Any,
@@ -61,9 +61,10 @@ impl Kept {
     }
 }
 
-/// A buffer for values that commands hand to later commands of the same algorithm: [`Queue::scratch`]. When it is
-/// dropped, its memory stays with the queue for the next scratch buffer of the same size, unless something else still
-/// holds it: a clone or a slice of the buffer, a mapping, or a recorded graph.
+/// A buffer for values that commands hand to later commands of the same algorithm:
+/// [`Queue::scratch`]. When it is dropped, its memory stays with the queue for the next scratch
+/// buffer of the same size, unless something else still holds it: a clone or a slice of the buffer,
+/// a mapping, or a recorded graph.
 #[must_use]
 pub struct Scratch<T: Element> {
     buffer: Buffer<T>,
@@ -102,14 +103,16 @@ impl<T: Element> Drop for Scratch<T> {
 }
 
 impl Queue {
-    /// A buffer of so many elements for values that an algorithm's commands hand to its later ones. Its content is
-    /// not defined: a command has to write an element before another reads it.
+    /// A buffer of so many elements for values that an algorithm's commands hand to its later ones.
+    /// Its content is not defined: a command has to write an element before another reads it.
     ///
-    /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of scratch buffers that were dropped
-    /// (16 of them and 16 MiB at most). Commands that still use it go first, as with any buffer. A queue whose commands may overtake
-    /// each other allocates new memory, so that its algorithms do not wait for each other. Memory is not kept if a clone, a slice,
-    /// a mapping or a [recorded graph](crate::Recording) has it as the scratch buffer is dropped, or if it has a label or a
-    /// content size. Elements of which some bits are no value, as `bool`, get memory of the same element type alone.
+    /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of
+    /// scratch buffers that were dropped (16 of them and 16 MiB at most). Commands that still use
+    /// it go first, as with any buffer. A queue whose commands may overtake each other allocates
+    /// new memory, so that its algorithms do not wait for each other. Memory is not kept if a
+    /// clone, a slice, a mapping or a [recorded graph](crate::Recording) has it as the scratch
+    /// buffer is dropped, or if it has a label or a content size. Elements of which some bits are
+    /// no value, as `bool`, get memory of the same element type alone.
     ///
     /// ```
     /// # use quipu::prelude::*;

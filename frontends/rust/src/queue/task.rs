@@ -10,8 +10,9 @@ use quipu_scheduler::{Error, ErrorKind, RawArgument, Request, Result};
 use std::sync::Arc;
 
 impl Queue {
-    /// Runs a closure on the host, and gives its value. It may touch anything, so on an in-order queue it runs after
-    /// everything before it and before everything after. If it panics, its future fails, and nothing else.
+    /// Runs a closure on the host, and gives its value. It may touch anything, so on an in-order
+    /// queue it runs after everything before it and before everything after. If it panics, its
+    /// future fails, and nothing else.
     ///
     /// The closure owns its data: it may run after the caller has returned.
     ///
@@ -31,8 +32,9 @@ impl Queue {
         self.enqueue_task(move |_: &[RawArgument]| Ok(task()), &self.unknown())
     }
 
-    /// As [`Queue::host_task`], for a closure that may fail: an error fails its command, and the commands that depend
-    /// on it, and is [had from theirs](quipu_scheduler::Error::returned) as it was.
+    /// As [`Queue::host_task`], for a closure that may fail: an error fails its command, and the
+    /// commands that depend on it, and is [had from theirs](quipu_scheduler::Error::returned) as it
+    /// was.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -56,8 +58,9 @@ impl Queue {
         self.enqueue_task(task, &self.unknown())
     }
 
-    /// Runs a closure on the host with buffers as slices: `&[T]` of `&buffer`, `&mut [T]` of `&mut buffer` or
-    /// `buffer.overwrite()`, and plain values. It is ordered by the bytes that it touches, as a launch is.
+    /// Runs a closure on the host with buffers as slices: `&[T]` of `&buffer`, `&mut [T]` of
+    /// `&mut buffer` or `buffer.overwrite()`, and plain values. It is ordered by the bytes that it
+    /// touches, as a launch is.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -82,7 +85,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If a written argument overlaps another, a buffer is mapped or of another context, or the device is lost.
+    /// If a written argument overlaps another, a buffer is mapped or of another context, or the
+    /// device is lost.
     pub fn host_task_with<'b, A, R>(
         &self,
         arguments: A,

@@ -1,7 +1,7 @@
 //! Transfers of memory that commands own while they run.
 //!
-//! A container that is written from, or read to, is handed over and comes back through the future. A device may use
-//! it after the future is gone, so borrowed memory will not do.
+//! A container that is written from, or read to, is handed over and comes back through the future.
+//! A device may use it after the future is gone, so borrowed memory will not do.
 //!
 //! Everything is a region of some number of dimensions; a whole buffer is one
 //! of one dimension.
@@ -302,7 +302,8 @@ unsafe impl<T: Send> Send for HostPointer<T> {}
 unsafe impl<T: Send> Sync for HostPointer<T> {}
 
 impl<T: Element> HostPointer<T> {
-    /// Checks the elements that were read: bits that are no value of the type become zero, and are an error.
+    /// Checks the elements that were read: bits that are no value of the type become zero, and are
+    /// an error.
     ///
     /// # Safety
     /// The elements are there, and nobody else uses them.

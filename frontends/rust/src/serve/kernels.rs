@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The kernels that a program serves: clients that were built with the same ones launch them there.
 ///
-/// A client's arguments are checked against a kernel's parameters, so safe kernels can be served as they are.
-/// `unsafe` code in a kernel has to be right for any arguments.
+/// A client's arguments are checked against a kernel's parameters, so safe kernels can be served as
+/// they are. `unsafe` code in a kernel has to be right for any arguments.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -74,8 +74,9 @@ impl Kernels {
         Self::default()
     }
 
-    /// With a kernel, by its type: `.with::<saxpy, _>()`, of a generic one with the types that it is called with. The second
-    /// parameter is how many dimensions it has, which the compiler knows.
+    /// With a kernel, by its type: `.with::<saxpy, _>()`, of a generic one with the types that it
+    /// is called with. The second parameter is how many dimensions it has, which the compiler
+    /// knows.
     #[must_use]
     pub fn with<K, const D: usize>(mut self) -> Self
     where
@@ -91,8 +92,8 @@ impl Kernels {
     }
 
     /// With the kernel of a call, for those whose types have no name, as a
-    /// [`kernel_closure!`](crate::prelude::kernel_closure)'s. The call is never made: its type says which arguments
-    /// it would have.
+    /// [`kernel_closure!`](crate::prelude::kernel_closure)'s. The call is never made: its type says
+    /// which arguments it would have.
     ///
     /// ```
     /// use quipu::prelude::*;
@@ -171,7 +172,8 @@ impl Natives for Kernels {
     }
 }
 
-/// An argument of a call that is never made: there is no value of it. See [`Kernels::with_that_of`].
+/// An argument of a call that is never made: there is no value of it. See
+/// [`Kernels::with_that_of`].
 #[derive(Clone, Copy, Debug)]
 pub enum Unpassed {}
 
@@ -269,7 +271,8 @@ unsafe impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D
     }
 
     fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
-        // The lengths of shared arrays are computed by code of the program's, from the client's arguments.
+        // The lengths of shared arrays are computed by code of the program's, from the client's
+        // arguments.
         catch_unwind(AssertUnwindSafe(|| self.body.pass(arguments, passed))).unwrap_or_else(|_| {
             Err(ErrorKind::Panicked {
                 what: format!("kernel '{}'", self.name()),

@@ -28,7 +28,8 @@ const HELLO: Duration = Duration::from_secs(60);
 #[cfg(target_os = "linux")]
 const IS_SESSION: &str = "QUIPU_SERVES_SESSION";
 
-/// A second node of the same arguments has been started by none: the processes of its sessions would not know for which they are.
+/// A second node of the same arguments has been started by none: the processes of its sessions
+/// would not know for which they are.
 #[cfg(target_os = "linux")]
 static HAS_STARTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
@@ -46,8 +47,8 @@ pub fn devices() -> Vec<Device> {
     offered(&Platform::builder().without_nodes().build_available())
 }
 
-/// A platform's devices, as far as they can be used by others: not those of other nodes, nor those that compute on the
-/// thread that enqueues.
+/// A platform's devices, as far as they can be used by others: not those of other nodes, nor those
+/// that compute on the thread that enqueues.
 #[must_use]
 pub fn offered(platform: &Platform) -> Vec<Device> {
     let devices = platform.devices().iter();
@@ -87,8 +88,8 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves these kernels, on [all devices](devices) of this machine, at port 4760 of every network of it, within the
-    /// [usual limits](Limits::default).
+    /// Serves these kernels, on [all devices](devices) of this machine, at port 4760 of every
+    /// network of it, within the [usual limits](Limits::default).
     pub fn new(kernels: Kernels) -> Self {
         Self {
             kernels,
@@ -111,8 +112,8 @@ impl Server {
         self
     }
 
-    /// Sets the address at which clients reach it, as `host:port`, or several with commas between them, if that is
-    /// not at the machine's own addresses.
+    /// Sets the address at which clients reach it, as `host:port`, or several with commas between
+    /// them, if that is not at the machine's own addresses.
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertised = Some(address.into());
         self
@@ -124,38 +125,40 @@ impl Server {
         self
     }
 
-    /// Where its key is, and the list of those who may come in. It is made if it is not there, and has to be its owner's alone.
-    /// `QUIPU_HOME` without it, or `~/.config/quipu`, which is also that of `quipu invite` and `quipu revoke`.
+    /// Where its key is, and the list of those who may come in. It is made if it is not there, and
+    /// has to be its owner's alone. `QUIPU_HOME` without it, or `~/.config/quipu`, which is also
+    /// that of `quipu invite` and `quipu revoke`.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Sets the limits of a client's use, the time that a session is kept after its connection is lost
-    /// ([`Limits::patience`]), and the time that a kernel may run ([`Limits::run_time`]).
+    /// Sets the limits of a client's use, the time that a session is kept after its connection is
+    /// lost ([`Limits::patience`]), and the time that a kernel may run ([`Limits::run_time`]).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the address at which other nodes that a client uses find this one; without it, the address at which the
-    /// client has found it.
+    /// Sets the address at which other nodes that a client uses find this one; without it, the
+    /// address at which the client has found it.
     pub fn peer_address(mut self, address: SocketAddr) -> Self {
         self.peers.address = Some(address);
         self
     }
 
-    /// Sets the networks in which this node may dial others for its clients, so that bytes go straight from one to
-    /// the other: [`Networks::default`] without it, which is private networks, and this machine only if the node
-    /// listens for this machine alone. With [`Networks::none`] it dials no other node, and bytes for one go by way of
-    /// the client.
+    /// Sets the networks in which this node may dial others for its clients, so that bytes go
+    /// straight from one to the other: [`Networks::default`] without it, which is private networks,
+    /// and this machine only if the node listens for this machine alone. With [`Networks::none`] it
+    /// dials no other node, and bytes for one go by way of the client.
     pub fn peer_networks(mut self, networks: Networks) -> Self {
         self.peers.networks = networks;
         self
     }
 
-    /// Sets the function that gives the devices to offer. It is called in each session's process again, in its
-    /// sandbox, so it starts drivers there and does not give out those that were started before.
+    /// Sets the function that gives the devices to offer. It is called in each session's process
+    /// again, in its sandbox, so it starts drivers there and does not give out those that were
+    /// started before.
     pub fn devices(mut self, devices: impl Fn() -> Result<Vec<Device>> + 'static) -> Self {
         self.devices = Box::new(devices);
         self
@@ -167,14 +170,16 @@ impl Server {
         self
     }
 
-    /// Serves also where the system's kernel has no Landlock or no seccomp, without which a client's code can read this node's key.
+    /// Serves also where the system's kernel has no Landlock or no seccomp, without which a
+    /// client's code can read this node's key.
     pub fn accept_weak_sandbox(mut self) -> Self {
         self.accepts_weak_sandbox = true;
         self
     }
 
-    /// The arguments with which this program comes to [`start`](Self::start) when it is started for a session; those that it was started
-    /// with itself without them, of which there can only be one node.
+    /// The arguments with which this program comes to [`start`](Self::start) when it is started for
+    /// a session; those that it was started with itself without them, of which there can only be
+    /// one node.
     pub fn session_arguments(
         mut self,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -183,8 +188,8 @@ impl Server {
         self
     }
 
-    /// Serves, on threads of its own. In a process that was started for a client's session it does not return: see the
-    /// [module](crate::serve).
+    /// Serves, on threads of its own. In a process that was started for a client's session it does
+    /// not return: see the [module](crate::serve).
     ///
     /// # Errors
     ///
@@ -192,8 +197,10 @@ impl Server {
     /// * Others than the owner have rights to the folder, or another node serves from it.
     /// * There is no device.
     /// * A `#[kernel]` has no source.
-    /// * Linux lacks Landlock or seccomp, and [`accept_weak_sandbox`](Self::accept_weak_sandbox) was not called.
-    /// * A second server of this program wants processes without [`session_arguments`](Self::session_arguments).
+    /// * Linux lacks Landlock or seccomp, and [`accept_weak_sandbox`](Self::accept_weak_sandbox)
+    ///   was not called.
+    /// * A second server of this program wants processes without
+    ///   [`session_arguments`](Self::session_arguments).
     /// * In a session's process: the process already has threads, or its sandbox cannot be entered.
     pub fn start(self) -> Result<Serving> {
         #[cfg(target_os = "linux")]
@@ -315,8 +322,8 @@ impl Serving {
         self.node.sessions()
     }
 
-    /// A line that lets one client in, once, within ten minutes: `quipu pair LINE` on the client's machine, or
-    /// [`paired::pair`](crate::drivers::remote::paired::pair) in its program.
+    /// A line that lets one client in, once, within ten minutes: `quipu pair LINE` on the client's
+    /// machine, or [`paired::pair`](crate::drivers::remote::paired::pair) in its program.
     ///
     /// # Errors
     /// If it cannot be noted in the folder.
@@ -339,7 +346,8 @@ impl Serving {
         Ok(listed.into_iter().map(|client| client.name).collect())
     }
 
-    /// Takes back that a client may come in, by its name or fingerprint. Its running commands end within seconds.
+    /// Takes back that a client may come in, by its name or fingerprint. Its running commands end
+    /// within seconds.
     ///
     /// # Errors
     /// If there is none, or the folder's list cannot be written.

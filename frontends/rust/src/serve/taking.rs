@@ -1,9 +1,10 @@
 //! Arguments from a client, turned into those of a launch.
 //!
-//! A client may pass anything. A kernel gets only arguments that its parameters' types promise: as many parameters as
-//! it has; values that are values of their types; memory that is aligned, long enough for its shape, and accessed in
-//! a mode that is enough; nothing that is written shares a byte with anything else. What is *in* the memory is only
-//! known when the command runs: where not all bits are a value of the type, the launch looks then
+//! A client may pass anything. A kernel gets only arguments that its parameters' types promise: as
+//! many parameters as it has; values that are values of their types; memory that is aligned, long
+//! enough for its shape, and accessed in a mode that is enough; nothing that is written shares a
+//! byte with anything else. What is *in* the memory is only known when the command runs: where not
+//! all bits are a value of the type, the launch looks then
 //! ([`Stored::check`](crate::kernel::Stored::check)).
 
 use crate::element::Element;
@@ -25,7 +26,8 @@ pub struct Taking<'l> {
     taken: usize,
 }
 
-/// Memory that was passed: how many elements, their shape if there is one, and how they are accessed.
+/// Memory that was passed: how many elements, their shape if there is one, and how they are
+/// accessed.
 type Taken<'l> = (usize, Option<&'l (Extents, Extents)>, AccessMode);
 
 fn refused(problem: String) -> Error {
@@ -121,7 +123,8 @@ impl<'l> Taking<'l> {
         if !T::is_value(bytes) {
             return Err(self.refuse("whose bytes are no value of its type"));
         }
-        // SAFETY: as many bytes as the type has, which were checked to be a value of it; it is plain data.
+        // SAFETY: as many bytes as the type has, which were checked to be a value of it; it is
+        // plain data.
         let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
         self.taken += 1;
         Ok(value)
@@ -218,7 +221,8 @@ fn overlap(one: &Parameter<'_>, other: &Parameter<'_>) -> bool {
     one.1 == other.1 && (one.0 || other.0) && one.2.meets(&other.2)
 }
 
-/// The way in which a parameter is handed to threads, of kernels that clients launch: all ways that `#[kernel]` has.
+/// The way in which a parameter is handed to threads, of kernels that clients launch: all ways that
+/// `#[kernel]` has.
 #[diagnostic::on_unimplemented(
     message = "a kernel with such a parameter cannot be served",
     note = "memory is of types that buffers have: `quipu::Element`"

@@ -36,7 +36,8 @@ struct Mixed {
 #[kernel(crate = crate)]
 fn flat(_acc: &impl Accelerator<1>, mixed: Mixed, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
-        // It accepts any arguments: a panic of its own would say nothing of the code that passes them.
+        // It accepts any arguments: a panic of its own would say nothing of the code that passes
+        // them.
         let of_x = if x.is_empty() { 0 } else { x[i % x.len()] };
         let of_choice = match mixed.choice {
             Choice::Zero => 0,
@@ -534,8 +535,8 @@ proptest! {
     ) {
         let case = changed(good(kernel), changes);
         let outcome = launch(&case);
-        // The lengths of its shared arrays divide by a passed value: that is the kernel's own panic, which drivers
-        // contain.
+        // The lengths of its shared arrays divide by a passed value: that is the kernel's own
+        // panic, which drivers contain.
         prop_assert!(kernel == 3 || outcome != Outcome::Panicked, "{outcome:?}");
     }
 }
@@ -640,8 +641,8 @@ fn each_thing_that_is_wrong_is_named() {
     text(2, Change::Bytes(bytes), "element 3");
 }
 
-/// Where a device runs no native code, the code that computes the lengths of shared arrays is called before anything
-/// runs.
+/// Where a device runs no native code, the code that computes the lengths of shared arrays is
+/// called before anything runs.
 #[test]
 fn a_panic_for_a_client_is_an_error() {
     let good = changed(good(3), vec![]);

@@ -48,7 +48,8 @@ fn a_device_is_chosen_by_its_selector_its_driver_or_its_name() {
 /// A driver that finds nothing to drive.
 struct Missing;
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Missing {
     fn name(&self) -> &'static str {
         "missing"

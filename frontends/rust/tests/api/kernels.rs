@@ -399,7 +399,8 @@ fn plane(_acc: &impl Accelerator<2>, mut y: OwnElements<u32, 2>) {
     }
 }
 
-/// A number of elements is that of each output that threads own parts of, and else a whole division has to be said.
+/// A number of elements is that of each output that threads own parts of, and else a whole division
+/// has to be said.
 #[test]
 fn a_launch_is_over_the_elements_of_its_outputs() {
     fn refused(launched: quipu::Result<Event>, words: &[&str]) {

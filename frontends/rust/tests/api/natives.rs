@@ -1,5 +1,6 @@
-//! Closures that are handed a driver's own queue, and the memory of what they declare, on devices whose memory this process
-//! addresses. (Those of vendors' libraries: `tests/natives`, `tests/cublas`.)
+//! Closures that are handed a driver's own queue, and the memory of what they declare, on devices
+//! whose memory this process addresses. (Those of vendors' libraries: `tests/natives`,
+//! `tests/cublas`.)
 
 use super::{each_queue, pool};
 use quipu::driver::{AccessMode, CpuQueue, NativeBytes, NativeQueue, SimQueue};

@@ -398,8 +398,9 @@ fn commands_whose_futures_are_dropped_take_regions_and_buffers() {
     });
 }
 
-/// A simulated device with room for two buffers of [`LENGTH`], and nothing beside them; commands on the same bytes that nothing
-/// orders fail. Its queue does not keep order: what does is the buffers.
+/// A simulated device with room for two buffers of [`LENGTH`], and nothing beside them; commands on
+/// the same bytes that nothing orders fail. Its queue does not keep order: what does is the
+/// buffers.
 fn room_for_two() -> (Arc<SimDriver>, Queue) {
     let mut machine = Configuration::separate_memory(1, 2 * BYTES);
     machine.races = RacePolicy::Fail;

@@ -1,4 +1,5 @@
-//! Recorded graphs, as users see them. What graphs promise, the conformance suite checks over every driver.
+//! Recorded graphs, as users see them. What graphs promise, the conformance suite checks over every
+//! driver.
 
 use quipu::prelude::*;
 use quipu::{ErrorKind, Kind};

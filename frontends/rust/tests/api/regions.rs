@@ -103,7 +103,8 @@ fn check<const D: usize>(queue: &Queue, extent: [usize; D], gap: usize, ranges: 
     assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
 }
 
-/// Copies one region to another of the same view, which may lie between its rows, or share elements with it.
+/// Copies one region to another of the same view, which may lie between its rows, or share elements
+/// with it.
 fn check_within<const D: usize>(
     queue: &Queue,
     extent: [usize; D],

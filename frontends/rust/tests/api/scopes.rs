@@ -114,7 +114,8 @@ fn what_a_command_has_begun_with_is_given_back_where_waits_are_refused() {
     let buffer = context.buffer(&vec![1u8; 1 << 22]).unwrap();
     let mut destination = vec![0u8; 1 << 22];
     for _ in 0..20 {
-        // As in a callback of a driver's. The command may have begun by then, and is too late to be cancelled.
+        // As in a callback of a driver's. The command may have begun by then, and is too late to be
+        // cancelled.
         let outer = refuse_waits(Some("it is this test that must not wait"));
         let read = queue.read_slice(&buffer, &mut destination);
         refuse_waits(outer);

@@ -1,7 +1,8 @@
 //! What may go to another thread, and what several may use at once.
 //!
-//! Futures are polled by whichever thread an executor likes, so what a program holds across an `await` goes to other
-//! threads. That something is no more so is told by the compiler here, and not to a user.
+//! Futures are polled by whichever thread an executor likes, so what a program holds across an
+//! `await` goes to other threads. That something is no more so is told by the compiler here, and
+//! not to a user.
 
 use super::each_queue;
 use quipu::drivers::{CpuDriver, CudaDriver, OpenClDriver, RemoteDriver, SerialDriver, SimDriver};
@@ -75,8 +76,8 @@ const _: () = {
     is_shared::<Scope<'_, '_>>();
 };
 
-/// Names a type, to ask whether it is [`Sends`] or [`Keeps`]: a method of the one is found first, and is there only if the
-/// type may be sent.
+/// Names a type, to ask whether it is [`Sends`] or [`Keeps`]: a method of the one is found first,
+/// and is there only if the type may be sent.
 struct Of<T>(PhantomData<T>);
 
 fn of<T: 'static>(_: &T) -> &'static Of<T> {
@@ -150,7 +151,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a future to its end, each time on another thread, and opens a gate whenever it is not over. Gives what it gives.
+/// Polls a future to its end, each time on another thread, and opens a gate whenever it is not
+/// over. Gives what it gives.
 fn carried<F: Future + Send>(future: F, gates: Vec<UserEvent>) -> F::Output
 where
     F::Output: Send,
@@ -183,7 +185,8 @@ fn futures_and_guards_are_carried_from_thread_to_thread() {
         let gated = on.after([gate.event()]);
         let work = async move {
             let mut guard = gated.map_mut(&x)?.await?;
-            // A guard is held while others are awaited, and what was written by it is seen by commands after it.
+            // A guard is held while others are awaited, and what was written by it is seen by
+            // commands after it.
             guard[0] = 7;
             let mut tile = on.map_nd_mut(&y)?.await?;
             let seen = on.host_task(|| 5)?.await?;

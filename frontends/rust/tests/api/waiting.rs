@@ -29,7 +29,8 @@ impl Lazy {
     }
 }
 
-// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
+// it.
 unsafe impl Driver for Lazy {
     fn name(&self) -> &'static str {
         "lazy"

@@ -1,4 +1,5 @@
-//! A library of the user's, called within the graph: products of matrices by CLBlast, between kernels of ours.
+//! A library of the user's, called within the graph: products of matrices by CLBlast, between
+//! kernels of ours.
 
 use super::each_queue;
 use cl3::types::{cl_command_queue, cl_event, cl_mem};
@@ -17,8 +18,9 @@ const ROW_MAJOR: c_int = 101;
 /// A matrix as it is.
 const AS_IT_IS: c_int = 111;
 
-/// How matrices are stored, and whether the factors are transposed; three sizes; one factor, of which each matrix has a memory
-/// object, where it begins there, and how far its rows are apart; the other; the product; a queue, and where an event goes.
+/// How matrices are stored, and whether the factors are transposed; three sizes; one factor, of
+/// which each matrix has a memory object, where it begins there, and how far its rows are apart;
+/// the other; the product; a queue, and where an event goes.
 type Sgemm = unsafe extern "C" fn(
     c_int,
     c_int,
@@ -49,7 +51,8 @@ fn multiply(
 ) -> Result<(), String> {
     let start = |memory: &OpenClMemory| memory.offset() / size_of::<f32>();
     let mut queue = native.queue();
-    // SAFETY: as the library declares it, of three matrices of so many numbers, of which the last is written.
+    // SAFETY: as the library declares it, of three matrices of so many numbers, of which the last
+    // is written.
     let code = unsafe {
         let sgemm = clblast.get::<Sgemm>(b"CLBlastSgemm");
         sgemm.map_err(|error| error.to_string())?(

@@ -1,4 +1,5 @@
-//! A library of the user's, called within the graph: products of matrices by cuBLAS, between kernels of ours.
+//! A library of the user's, called within the graph: products of matrices by cuBLAS, between
+//! kernels of ours.
 
 use super::each_queue;
 use libloading::Library;
@@ -81,7 +82,8 @@ impl Cublas {
         let pointer = |memory: &CudaMemory| {
             std::ptr::with_exposed_provenance_mut::<f32>(memory.address() as usize)
         };
-        // SAFETY: as the library declares them, of three matrices of so many numbers, of which the last is written.
+        // SAFETY: as the library declares them, of three matrices of so many numbers, of which the
+        // last is written.
         let codes = unsafe {
             let text = |error: libloading::Error| error.to_string();
             let set_stream = self

@@ -51,7 +51,8 @@ pub(crate) fn blocks_wait_for_each_other(each_queue: EachQueue) {
         launched.unwrap();
         assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), sums(&x));
 
-        // Several at a time, in streams of their own, each over as many elements as it has, in blocks of any number.
+        // Several at a time, in streams of their own, each over as many elements as it has, in
+        // blocks of any number.
         let mut all: Vec<_> = (0..12)
             .map(|_| {
                 (

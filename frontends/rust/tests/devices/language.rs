@@ -1,11 +1,12 @@
-//! What of the kernel language only a device's own compiler shows to be right: threads that exchange values, and floats of
-//! 16 bits.
+//! What of the kernel language only a device's own compiler shows to be right: threads that
+//! exchange values, and floats of 16 bits.
 
 use super::{EachQueue, pool_of};
 use quipu::kernels::{Float, Signed, bf16, f16};
 use quipu::prelude::*;
 
-/// The sum of each warp's values, how many are odd, whether all or any are, and the neighbour's value.
+/// The sum of each warp's values, how many are odd, whether all or any are, and the neighbour's
+/// value.
 #[kernel]
 async fn exchange(
     acc: &impl BlockAccelerator<1>,
@@ -82,11 +83,12 @@ const SEEN: [&str; 2] = [
     "neither of two writes",
 ];
 
-/// Blocks in pairs, each of one thread. `x` and `y` have a place for each step of each pair, all zero at first.
+/// Blocks in pairs, each of one thread. `x` and `y` have a place for each step of each pair, all
+/// zero at first.
 ///
-/// *Message passing*: the one block writes a step's number to `x`, and then to `y`; the other looks at `y`, and then at `x`,
-/// which cannot be behind. *Store buffering*, in the second half of the steps: each writes one and then reads the other, of
-/// which both cannot be as they were.
+/// *Message passing*: the one block writes a step's number to `x`, and then to `y`; the other looks
+/// at `y`, and then at `x`, which cannot be behind. *Store buffering*, in the second half of the
+/// steps: each writes one and then reads the other, of which both cannot be as they were.
 #[kernel]
 fn litmus(
     acc: &impl Accelerator<1>,
@@ -185,7 +187,8 @@ fn halves(
 
 pub(crate) fn floats_of_16_bits_are_the_same_everywhere(each_queue: EachQueue) {
     each_queue(&|context, queue| {
-        // Every 13th of all there are: subnormal ones, infinities and those that overflow among them.
+        // Every 13th of all there are: subnormal ones, infinities and those that overflow among
+        // them.
         let all = (0..=u16::MAX).step_by(13);
         let a: Vec<f16> = all
             .clone()

@@ -1,5 +1,5 @@
-//! What holds on the devices of every driver that compiles what launches bring along: kernels of every kind, their faults,
-//! copies, chains, waits that must not be.
+//! What holds on the devices of every driver that compiles what launches bring along: kernels of
+//! every kind, their faults, copies, chains, waits that must not be.
 
 mod empty;
 pub(crate) mod grid;
@@ -20,7 +20,8 @@ use quipu::{Completion, ErrorKind};
 /// Runs a test over queues.
 pub(crate) type EachQueue = fn(&dyn Fn(&Context, &Queue));
 
-/// Runs a test over queues of each device of a driver, in a context with all other devices; why not, if there is none.
+/// Runs a test over queues of each device of a driver, in a context with all other devices; why
+/// not, if there is none.
 pub(crate) fn each_queue_of(
     driver: &str,
     platform: &Platform,
@@ -742,8 +743,8 @@ pub(crate) fn a_callback_that_waits_ends_or_is_told_that_it_must_not(each_queue:
             tell.send(later.wait()).unwrap();
         });
         go.send(()).unwrap();
-        // A driver's own thread must not wait. One that enqueues or waits elsewhere in this process, and happens to
-        // see the end, may, and then it does until the gate opens.
+        // A driver's own thread must not wait. One that enqueues or waits elsewhere in this
+        // process, and happens to see the end, may, and then it does until the gate opens.
         called.recv().unwrap();
         gate.complete();
         match told.recv().unwrap() {
@@ -792,7 +793,8 @@ fn turns(_acc: &impl Accelerator<1>, rounds: u32, mut output: OwnElements<u32>) 
 
 pub(crate) fn a_kernel_runs_in_grids_of_many_sizes_at_once(each_queue: EachQueue) {
     each_queue(&|context, queue| {
-        // Smaller grids take longer, so that they end in another order than that in which they began.
+        // Smaller grids take longer, so that they end in another order than that in which they
+        // began.
         let grids = (1..=6).map(|blocks| (blocks, 100_000 / blocks as u32));
         let mut grids: Vec<_> = grids
             .map(|(blocks, rounds)| (blocks, rounds, context.allocate::<u32>(blocks).unwrap()))

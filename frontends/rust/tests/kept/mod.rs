@@ -1,4 +1,5 @@
-//! Compiled kernels are kept on disk. In processes of their own, for the variable that says where is the whole process's.
+//! Compiled kernels are kept on disk. In processes of their own, for the variable that says where
+//! is the whole process's.
 
 use quipu::prelude::*;
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ fn kept(_acc: &impl Accelerator<1>, mut numbers: OwnElements<f32>) {
     }
 }
 
-/// The files below a folder, with the numbers that the file system knows them by: one that is written anew gets another.
+/// The files below a folder, with the numbers that the file system knows them by: one that is
+/// written anew gets another.
 fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

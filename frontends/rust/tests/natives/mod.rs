@@ -1,4 +1,5 @@
-//! Closures that put work of their own into OpenCL's queues, with OpenCL's own functions: commands among others.
+//! Closures that put work of their own into OpenCL's queues, with OpenCL's own functions: commands
+//! among others.
 
 use super::{devices, each_queue};
 use cl3::types::{cl_event, cl_kernel, cl_mem};
@@ -186,8 +187,8 @@ fn next(state: &mut u64) -> usize {
     (*state >> 8) as usize
 }
 
-/// Kernels, native copies and native kernels on random parts of buffers, on two queues of the device and on the
-/// processor's cores.
+/// Kernels, native copies and native kernels on random parts of buffers, on two queues of the
+/// device and on the processor's cores.
 fn random_program(context: &Context, queue: &Queue, kernel: &Arc<Kernel>, seed: u64) {
     const LENGTH: usize = 512;
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

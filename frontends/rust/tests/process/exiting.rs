@@ -1,4 +1,5 @@
-//! A process that exits still waits for what it enqueues, in destructors of its first thread's thread-locals and in what `atexit` calls.
+//! A process that exits still waits for what it enqueues, in destructors of its first thread's
+//! thread-locals and in what `atexit` calls.
 
 use crate::place::Place;
 use quipu::prelude::*;
@@ -26,7 +27,8 @@ extern "C" fn at_exit() {
 }
 
 extern "C" fn at_early_exit() {
-    // What a vendor's library does after its own handlers is not known: so it is not asked for a result.
+    // What a vendor's library does after its own handlers is not known: so it is not asked for a
+    // result.
     let place = PLACE.lock().unwrap().take().unwrap();
     println!("a handler was told: {:?}", place.queue.is_empty());
     std::mem::forget(place);
@@ -52,7 +54,8 @@ pub(crate) fn exit(driver: &str) {
     work(&place.context, &place.queue, 1).unwrap();
     LAST.set(Some(Last(place.context.clone(), place.queue.clone())));
     *PLACE.lock().unwrap() = Some(place);
-    // SAFETY: the handler unwinds into nobody, as it ends the process if it panics, and what it uses is never destroyed.
+    // SAFETY: the handler unwinds into nobody, as it ends the process if it panics, and what it
+    // uses is never destroyed.
     assert_eq!(unsafe { libc::atexit(at_exit) }, 0);
 }
 

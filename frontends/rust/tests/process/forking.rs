@@ -1,5 +1,5 @@
-//! A child of `fork` has none of its parent's threads. It is told so by the first call that would need them, nothing hangs in it, and
-//! the parent goes on.
+//! A child of `fork` has none of its parent's threads. It is told so by the first call that would
+//! need them, nothing hangs in it, and the parent goes on.
 
 use crate::place::{Place, embedded};
 use quipu::prelude::*;

@@ -1,5 +1,5 @@
-//! Sessions in processes of their own: this program, started anew. It has no harness, which would start threads before `main`
-//! serves.
+//! Sessions in processes of their own: this program, started anew. It has no harness, which would
+//! start threads before `main` serves.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "../serve/forms.rs"]

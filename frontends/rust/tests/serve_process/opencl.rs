@@ -1,5 +1,5 @@
-//! A node's OpenCL devices: kernels are texts, or what the node's program has, as its driver prints it. The compiler works in
-//! the sandbox of the session's process.
+//! A node's OpenCL devices: kernels are texts, or what the node's program has, as its driver prints
+//! it. The compiler works in the sandbox of the session's process.
 
 use crate::forms;
 use crate::kernels::{region, scale, served};
@@ -46,7 +46,8 @@ pub(crate) fn check(serving: quipu::Result<quipu::serve::Serving>, folder: &Path
     let node = Loopback::of(serving, folder.to_owned());
     texts(&node);
     errors(&node);
-    // What is computed to the same bits on every device, of one launch after another, also of the same program.
+    // What is computed to the same bits on every device, of one launch after another, also of the
+    // same program.
     for _ in 0..2 {
         numbers(&node);
     }

@@ -178,7 +178,8 @@ fn a_node_outlives_what_makes_no_sense() {
     event.unwrap().wait().unwrap();
 }
 
-/// What is read, written, copied and brought from one side to the other is what is in use, and no more.
+/// What is read, written, copied and brought from one side to the other is what is in use, and no
+/// more.
 #[test]
 fn only_what_is_in_use_is_sent() {
     const ROOM: usize = 1 << 20;

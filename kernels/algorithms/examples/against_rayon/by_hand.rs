@@ -265,7 +265,8 @@ fn of_first(taken: usize, a: &[u32], b: &[u32]) -> usize {
     low
 }
 
-/// Merges what of two sorted runs, which start and end so, is from `start` to the end of `to`, from both ends.
+/// Merges what of two sorted runs, which start and end so, is from `start` to the end of `to`, from
+/// both ends.
 fn merge<const BY_KEY: bool>(
     (a, b): (Range<usize>, Range<usize>),
     (keys, values): (&[u32], &[u32]),
@@ -513,8 +514,8 @@ pub(crate) fn transpose(rows: usize, x: &[f32], y: &mut [f32]) {
         });
 }
 
-/// How many of each highest byte. How many bins there are is only told as it runs, and what has none is left out, as in ours: so
-/// that is asked of each element.
+/// How many of each highest byte. How many bins there are is only told as it runs, and what has
+/// none is left out, as in ours: so that is asked of each element.
 pub(crate) fn histogram(count: usize, x: &[u32]) -> Vec<u32> {
     x.par_chunks(part_of(x.len()))
         .map(|x| {

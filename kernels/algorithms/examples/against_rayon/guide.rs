@@ -102,8 +102,8 @@ fn fetch(side: usize, from: &[f32], [row, column]: [usize; 2], to: &mut [f32]) {
     beyond.fill(0.0);
 }
 
-/// The same tiles, element by element. Like the kernel it is told the `side` as it runs, which need not be a multiple of `TILE`:
-/// what is beyond it is zero.
+/// The same tiles, element by element. Like the kernel it is told the `side` as it runs, which need
+/// not be a multiple of `TILE`: what is beyond it is zero.
 fn matrix_product_by_hand(side: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
     c.par_chunks_mut(TILE * side)
         .enumerate()

@@ -1,5 +1,5 @@
-// Kernels of `docs/kernels.md` and of the front end's example 08, letter by letter, which `guide.rs` includes.
-// `tests/algorithms/guide.rs` holds them to their sources.
+// Kernels of `docs/kernels.md` and of the front end's example 08, letter by letter, which
+// `guide.rs` includes. `tests/algorithms/guide.rs` holds them to their sources.
 
 #[kernel]
 fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {
@@ -15,7 +15,8 @@ fn shift(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
     }
 }
 
-/// One step: each element becomes the average of its four neighbours. Beyond the border it is as warm as on it.
+/// One step: each element becomes the average of its four neighbours. Beyond the border it is as
+/// warm as on it.
 #[kernel]
 fn spread(_acc: &impl Accelerator<2>, before: GlobalRef<f32, 2>, mut after: OwnElements<f32, 2>) {
     let last_row = before.extent()[0] - 1;
@@ -181,7 +182,8 @@ async fn block_sum(
 
 const TILE: usize = 16;
 
-/// `c = a * b`, in blocks of `TILE` by `TILE` threads of one element each. Beyond the borders are zeros.
+/// `c = a * b`, in blocks of `TILE` by `TILE` threads of one element each. Beyond the borders are
+/// zeros.
 #[kernel]
 async fn matrix_product(
     acc: &impl BlockAccelerator<2>,

@@ -1,10 +1,11 @@
 //! Times algorithms against the same written by hand with rayon, one after the other, many times:
-//! `cargo run --release -p quipu-algorithms --example against_rayon`, with part of a row's name for some rows, and
-//! how many rounds there are at least.
+//! `cargo run --release -p quipu-algorithms --example against_rayon`, with part of a row's name for
+//! some rows, and how many rounds there are at least.
 //!
-//! A ratio of 1 is equally fast, more is faster than what it is compared with. Rows that stream have the rate at which
-//! they go through their data. Those of `… / bandwidth` are beside a loop of as many reads and writes and of nothing
-//! else, which each thread runs over one part of the data: what the machine's memory gives for that mix.
+//! A ratio of 1 is equally fast, more is faster than what it is compared with. Rows that stream
+//! have the rate at which they go through their data. Those of `… / bandwidth` are beside a loop of
+//! as many reads and writes and of nothing else, which each thread runs over one part of the data:
+//! what the machine's memory gives for that mix.
 
 #![allow(
     clippy::unwrap_used,

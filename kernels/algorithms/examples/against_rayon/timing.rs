@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How long both are run before they are timed.
 const SETTLING: Duration = Duration::from_millis(500);
-/// How long both are timed at least: the median of a few short ones is what the machine did in a few milliseconds.
+/// How long both are timed at least: the median of a few short ones is what the machine did in a
+/// few milliseconds.
 const TIMING: Duration = Duration::from_secs(1);
 
 /// How often each is run at least, and which rows.
@@ -20,8 +21,9 @@ pub(crate) struct Table {
     missed: RefCell<Vec<String>>,
 }
 
-/// Memory of both ways, which they exchange with each round: what is where in memory is worth some percent. Who is first
-/// has the first, so that nobody finds in a cache what was there a moment before.
+/// Memory of both ways, which they exchange with each round: what is where in memory is worth some
+/// percent. Who is first has the first, so that nobody finds in a cache what was there a moment
+/// before.
 pub(crate) struct Both<T: Element> {
     buffers: [Buffer<T>; 2],
     memory: [*mut T; 2],
@@ -61,8 +63,8 @@ impl<T: Element> Both<T> {
 
     /// The memory of who goes by hand.
     pub(crate) fn by_hand(&self) -> &[T] {
-        // SAFETY: the pool's buffers stay where they are; all commands are waited for, and what this lends is given back
-        // before the next is run.
+        // SAFETY: the pool's buffers stay where they are; all commands are waited for, and what
+        // this lends is given back before the next is run.
         unsafe { std::slice::from_raw_parts(self.memory(), self.length) }
     }
 
@@ -83,10 +85,12 @@ impl<T: Element + Near> Both<T> {
         unsafe { std::slice::from_raw_parts(memory, self.length) }
     }
 
-    /// Leaves in both what neither way does, and is not the same in both: so that what is not written is found.
+    /// Leaves in both what neither way does, and is not the same in both: so that what is not
+    /// written is found.
     fn spoil(&self) {
         for (memory, byte) in self.memory.into_iter().zip([0x35, 0x36]) {
-            // SAFETY: as of `by_hand`; each element is plain data, of any bytes.
+            // SAFETY: the memory has `length` elements, is borrowed as in `by_hand`, and each
+            // element is plain data, of any bytes.
             unsafe {
                 memory
                     .cast::<u8>()
@@ -98,7 +102,8 @@ impl<T: Element + Near> Both<T> {
     /// Leaves the same in both.
     fn level(&self) {
         let [from, to] = self.memory;
-        // SAFETY: each is a buffer of so many elements, which nothing else uses meanwhile; they are two.
+        // SAFETY: each is a buffer of so many elements, which nothing else uses meanwhile; they are
+        // two.
         unsafe { to.copy_from_nonoverlapping(from, self.length) };
     }
 }
@@ -133,7 +138,8 @@ macro_rules! near_if_equal {
 
 near_if_equal!(u8, u32, u64);
 
-/// The ratio that a row is to reach, if it is held to one: not where the other is another algorithm.
+/// The ratio that a row is to reach, if it is held to one: not where the other is another
+/// algorithm.
 fn gate(name: &str) -> Option<f64> {
     match name.split_once(" / ") {
         None => Some(0.97),
@@ -208,7 +214,8 @@ impl Table {
         missed.is_empty()
     }
 
-    /// As [`row`](Self::row), of two ways that write all of `y`; ends with an error if they do not come to the same.
+    /// As [`row`](Self::row), of two ways that write all of `y`; ends with an error if they do not
+    /// come to the same.
     pub(crate) fn row_into<T: Element + Near>(
         &self,
         y: &Both<T>,
@@ -273,8 +280,9 @@ impl Table {
         name.contains(&self.filter)
     }
 
-    /// Medians in milliseconds, and the ratios of the medians and of the least times: above 1 the first is faster. With
-    /// `bytes`, the rate at which the first goes through so many, in the median.
+    /// Medians in milliseconds, and the ratios of the medians and of the least times: above 1 the
+    /// first is faster. With `bytes`, the rate at which the first goes through so many, in the
+    /// median.
     pub(crate) fn row(&self, name: &str, bytes: usize, mut ours: Timed<'_>, mut other: Timed<'_>) {
         if self.has(name) {
             self.time(name, bytes, &mut ours, &mut other);
@@ -292,7 +300,8 @@ impl Table {
             ours.seconds();
             other.seconds();
         }
-        // Each is the first of every other pair, so that neither finds the machine better than the other does.
+        // Each is the first of every other pair, so that neither finds the machine better than the
+        // other does.
         let start = Instant::now();
         let pairs: Vec<_> = (0..)
             .take_while(|round| *round < self.rounds || start.elapsed() < TIMING)

@@ -1,4 +1,5 @@
-// More kernels of `docs/kernels.md` and of the front end's examples, letter by letter, which nobody times.
+// More kernels of `docs/kernels.md` and of the front end's examples, letter by letter, which nobody
+// times.
 
 /// Where each element's thread is.
 #[kernel]

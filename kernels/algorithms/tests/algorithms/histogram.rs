@@ -38,7 +38,8 @@ fn counts() {
         for length in LENGTHS {
             let x: Vec<u32> = numbers(length).collect();
             let from = buffer(context, &x);
-            // Of what is left of a division by 13, the last three have no bins. What was in them is gone.
+            // Of what is left of a division by 13, the last three have no bins. What was in them is
+            // gone.
             let mut bins = buffer(context, &[77_u32; 10]);
             histogram(queue, Modulo { divisor: 13 }, &from, &mut bins).unwrap();
             let mut model = vec![0; 10];

@@ -1,4 +1,5 @@
-//! Every algorithm on every device, against a sequential model, and its kernels in every mode, bit for bit.
+//! Every algorithm on every device, against a sequential model, and its kernels in every mode, bit
+//! for bit.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,11 +23,12 @@ mod sort;
 use quipu::prelude::*;
 use std::sync::LazyLock;
 
-/// Lengths (no buffer is empty) that are one, less and more than a block's part, and divide by nothing.
+/// Lengths (no buffer is empty) that are one, less and more than a block's part, and divide by
+/// nothing.
 const LENGTHS: [usize; 7] = [1, 2, 63, 64, 1000, 8193, 100_003];
 
-/// Has Quipu look for devices, before something else calls vendors' libraries: not all of them stand two threads that make the
-/// first call (PoCL 5.0 does not).
+/// Has Quipu look for devices, before something else calls vendors' libraries: not all of them
+/// stand two threads that make the first call (PoCL 5.0 does not).
 fn look_for_devices() {
     static LOOKED: LazyLock<()> = LazyLock::new(|| drop(Platform::new()));
     LazyLock::force(&LOOKED);

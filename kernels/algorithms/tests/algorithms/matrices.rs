@@ -123,8 +123,8 @@ fn multiplies_in_the_promised_order() {
     }
 }
 
-/// What is summed at once, and how the work is divided, makes no difference. The kernel is one for processors: GPUs have
-/// no room for its tiles.
+/// What is summed at once, and how the work is divided, makes no difference. The kernel is one for
+/// processors: GPUs have no room for its tiles.
 #[test]
 fn multiplies_with_any_registers() {
     fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)

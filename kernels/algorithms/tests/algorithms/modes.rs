@@ -1,6 +1,6 @@
-//! Runs a kernel in every way that there is, and compares the bits of what it writes: natively at each feature level,
-//! its blocks shared by threads in an odd order, checked, in lockstep, on threads of the operating system, and printed
-//! as C99, OpenCL C and, where there is a GPU, CUDA C.
+//! Runs a kernel in every way that there is, and compares the bits of what it writes: natively at
+//! each feature level, its blocks shared by threads in an odd order, checked, in lockstep, on
+//! threads of the operating system, and printed as C99, OpenCL C and, where there is a GPU, CUDA C.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu::WorkDivision;
@@ -300,12 +300,13 @@ pub(crate) fn run(mut launch: impl GroupKernel, mode: Mode) {
     }
 }
 
-/// Bytes that a block's threads can share on a GPU, as far as they are known when a kernel is compiled.
+/// Bytes that a block's threads can share on a GPU, as far as they are known when a kernel is
+/// compiled.
 const SHARED_ON_GPUS: u64 = 48 << 10;
 
-/// Runs the printed source of a module with indices of both widths, and calls `check` with what it has written. `shared`
-/// are the lengths of shared arrays that depend on the launch; `order` is how elements are shared out, if not in the
-/// language's own way.
+/// Runs the printed source of a module with indices of both widths, and calls `check` with what it
+/// has written. `shared` are the lengths of shared arrays that depend on the launch; `order` is how
+/// elements are shared out, if not in the language's own way.
 pub(crate) fn run_printed<const D: usize>(
     module: &Module,
     division: &WorkDivision<D>,
@@ -365,7 +366,8 @@ pub(crate) fn run_printed<const D: usize>(
     }
 }
 
-/// Runs the printed source of a module that looks back as a device without fences between blocks does: launched twice.
+/// Runs the printed source of a module that looks back as a device without fences between blocks
+/// does: launched twice.
 pub(crate) fn run_without_fences(
     module: &Module,
     [blocks, threads, elements]: [usize; 3],
@@ -396,8 +398,9 @@ pub(crate) fn run_without_fences(
     check(&launch);
 }
 
-/// Runs a kernel in every way: `everywhere!(kernel, division, [lengths of shared arrays]; name = given, …)`. Gives what
-/// there is natively, as a tuple. With `contiguous` in front, where a kernel is one of neighbouring elements.
+/// Runs a kernel in every way: `everywhere!(kernel, division, [lengths of shared arrays]; name =
+/// given, …)`. Gives what there is natively, as a tuple. With `contiguous` in front, where a kernel
+/// is one of neighbouring elements.
 macro_rules! everywhere {
     (contiguous $($rest:tt)*) => {
         $crate::modes::everywhere!(@ Some(quipu_kernel_ir::ElementOrder::Contiguous), $($rest)*)

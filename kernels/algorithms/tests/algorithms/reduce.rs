@@ -34,7 +34,8 @@ fn sums_and_finds_extremes() {
 fn multiplies_floats() {
     on_each_device(|context, queue| {
         for length in LENGTHS {
-            // Powers of two, of which products are exact, and so few that none is too large in any order.
+            // Powers of two, of which products are exact, and so few that none is too large in any
+            // order.
             let x: Vec<f64> = (0..length)
                 .map(|i| match i % 1000 {
                     0 => 2.0,
@@ -83,7 +84,8 @@ fn gives_the_same_bits_in_every_mode() {
         reduce_blocks<f32, Sum, 4>, WorkDivision::new(3, 8, 1), [8];
         x = Input(x.clone()), sums = Output(vec![0.0_f32; 3]),
     );
-    // Blocks of many threads, of which each takes one element of every stride; and of more threads than elements.
+    // Blocks of many threads, of which each takes one element of every stride; and of more threads
+    // than elements.
     for (blocks, threads) in [(3, 32), (2, 1024)] {
         let (_, sums) = everywhere!(
             reduce_blocks<f32, Sum, 1>, WorkDivision::new(blocks, threads, 1), [threads as u64];

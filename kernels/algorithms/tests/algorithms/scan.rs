@@ -285,7 +285,8 @@ fn floats_come_to_the_same_whoever_is_first() {
     });
 }
 
-/// Blocks whose predecessors say nothing, or not all that there is to be said: what they need of them they compute themselves.
+/// Blocks whose predecessors say nothing, or not all that there is to be said: what they need of
+/// them they compute themselves.
 #[test]
 fn ends_without_its_predecessors() {
     const TILES: usize = 24;
@@ -310,8 +311,9 @@ fn ends_without_its_predecessors() {
         [&[TILES as u32][..], &[prefix; TILES]].concat()[..]
     );
 
-    // As if tiles 0 to 19 had been taken by blocks that failed: at once, after their totals, or after their prefixes. Of some
-    // predecessors several times as many as are looked at together are in between.
+    // As if tiles 0 to 19 had been taken by blocks that failed: at once, after their totals, or
+    // after their prefixes. Of some predecessors several times as many as are looked at together
+    // are in between.
     let nothing = [0; 20];
     let mut totals_alone = [total; 20];
     let mut some_prefixes = totals_alone;

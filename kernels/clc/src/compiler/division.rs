@@ -1,18 +1,23 @@
 //! Whole numbers: division by zero, and those of 32 bits that are divided many at once.
 //!
-//! OpenCL C gives a division without a quotient some value, and goes on. For LLVM it may be anything, and processors end the
-//! process. So [`make_safe`] replaces such divisors by 1, in the text's own divisions, before LLVM draws conclusions of them.
+//! OpenCL C gives a division without a quotient some value, and goes on. For LLVM it may be
+//! anything, and processors end the process. So [`make_safe`] replaces such divisors by 1, in the
+//! text's own divisions, before LLVM draws conclusions of them.
 //!
-//! Processors divide whole numbers one by one, but vectors of `double`. The quotient of two numbers of 32 bits, rounded as a
-//! `double`, has the right whole part: it is further from the next whole number than rounding moves it. So:
+//! Processors divide whole numbers one by one, but vectors of `double`. The quotient of two numbers
+//! of 32 bits, rounded as a `double`, has the right whole part: it is further from the next whole
+//! number than rounding moves it. So:
 //!
-//! Where all are divided by one number, they are multiplied by its inverse, made larger by so little that a quotient does not come
-//! to the next whole number, and by more than what rounding takes.
+//! Where all are divided by one number, they are multiplied by its inverse, made larger by so
+//! little that a quotient does not come to the next whole number, and by more than what rounding
+//! takes.
 //!
-//! 1. [`call`] replaces each division of a kernel by a call of a function. LLVM knows of a vector form of it for each length,
-//!    without a mask, because the function is defined for a divisor of 0, too.
+//! 1. [`call`] replaces each division of a kernel by a call of a function. LLVM knows of a vector
+//!    form of it for each length, without a mask, because the function is defined for a divisor of
+//!    0, too.
 //! 2. The optimiser makes vectors of the loop over work-items, with calls of vector forms.
-//! 3. [`marked_inline`] has all calls inlined. One that is still a scalar's becomes a plain division.
+//! 3. [`marked_inline`] has all calls inlined. One that is still a scalar's becomes a plain
+//!    division.
 
 use super::Fault;
 use super::llvm::*;
@@ -59,7 +64,8 @@ const LENGTHS: [u32; 5] = [4, 8, 16, 32, 64];
 /// What the names of all these functions begin with.
 pub(super) const CALLED_TO_DIVIDE: &str = "quipu.divide.";
 
-/// Has all divisions of whole numbers in a module's functions be defined: a divisor with which there is no quotient becomes 1.
+/// Has all divisions of whole numbers in a module's functions be defined: a divisor with which
+/// there is no quotient becomes 1.
 pub(super) fn make_safe(context: Context, module: Module) {
     let builder = LLVMCreateBuilderInContext(context);
     let functions = module.functions().into_iter();
@@ -108,7 +114,8 @@ fn is_minus_one(divisor: Value, number: u64) -> bool {
     number == u64::MAX >> (64 - bits)
 }
 
-/// A constant of an integer's type, or of a vector's with it in each element; `value` makes it of the number of bits.
+/// A constant of an integer's type, or of a vector's with it in each element; `value` makes it of
+/// the number of bits.
 pub(super) fn repeated(of: Type, value: impl FnOnce(u32) -> u64) -> Value {
     let constant = |of: Type| LLVMConstInt(of, value(LLVMGetIntTypeWidth(of)), 0);
     match of.kind() {
@@ -186,7 +193,8 @@ pub(super) fn marked_inline(context: Context, module: Module) {
 }
 
 impl Division {
-    /// The function of two numbers, and its vector forms, as LLVM's text. They stay until the optimiser is through.
+    /// The function of two numbers, and its vector forms, as LLVM's text. They stay until the
+    /// optimiser is through.
     fn text(&self) -> String {
         let Self {
             name,

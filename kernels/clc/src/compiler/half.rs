@@ -1,10 +1,11 @@
 //! Numbers of 16 bits: a `double` becomes one by a function, and a whole number one within bounds.
 //!
-//! Processors make a `half` of a `float` alone. Where LLVM is to make one of a `double`, it calls a function of the C compiler's
-//! own library, which no kernel is linked with.
+//! Processors make a `half` of a `float` alone. Where LLVM is to make one of a `double`, it calls a
+//! function of the C compiler's own library, which no kernel is linked with.
 //!
-//! A whole number that is too large for a `half` becomes infinity. LLVM takes such a conversion for one that keeps the number if
-//! few of its bits may be other than zero, as those of `x << 21`, and then leaves the `half` out where it becomes a `float`.
+//! A whole number that is too large for a `half` becomes infinity. LLVM takes such a conversion for
+//! one that keeps the number if few of its bits may be other than zero, as those of `x << 21`, and
+//! then leaves the `half` out where it becomes a `float`.
 
 use super::division::repeated;
 use super::library::HALF_OF_DOUBLE;
@@ -41,8 +42,8 @@ pub(super) fn of_doubles(context: Context, module: Module) {
     }
 }
 
-/// Bounds the whole numbers that become a `half`. What is at the bounds becomes infinity, as all beyond them does, and has too
-/// many bits for LLVM's mistake.
+/// Bounds the whole numbers that become a `half`. What is at the bounds becomes infinity, as all
+/// beyond them does, and has too many bits for LLVM's mistake.
 pub(super) fn of_whole_numbers(context: Context, module: Module) {
     const MOST: u64 = 0xffff;
     let builder = LLVMCreateBuilderInContext(context);

@@ -1,8 +1,9 @@
 //! The built-in functions of the language, linked to what a program uses.
 //!
-//! Their text is in parts, each of which is compiled by the same clang when a program first asks for a function of it, and
-//! kept on disk. libLLVM links of a part only what the program calls, since all of it is `linkonce_odr`, or internal. What is
-//! not internal has a name that no program may have.
+//! Their text is in parts, each of which is compiled by the same clang when a program first asks
+//! for a function of it, and kept on disk. libLLVM links of a part only what the program calls,
+//! since all of it is `linkonce_odr`, or internal. What is not internal has a name that no program
+//! may have.
 
 use super::llvm::*;
 use super::tools::Tools;
@@ -53,7 +54,8 @@ fn parts_with(mangled: &str) -> Vec<String> {
         "get_work_dim",
     ];
     const RELATIONAL: [&str; 5] = ["any", "all", "select", "bitselect", "signbit"];
-    // `Dh` is the type `half`. A function's own name that has the letters only has one more part looked into.
+    // `Dh` is the type `half`. A function's own name that has the letters only has one more part
+    // looked into.
     let is_of_half = || {
         mangled.contains("Dh")
             || name.starts_with("convert_half")
@@ -118,12 +120,12 @@ pub(super) const CALLED: &str = "quipu.image.";
 /// Those of them that only read.
 pub(super) const CALLED_TO_READ: &str = "quipu.image.read.";
 
-/// What the names of the system's mathematical functions begin with until a kernel is compiled. OpenCL C has a program call its
-/// own functions, kernels and constants as C calls those.
+/// What the names of the system's mathematical functions begin with until a kernel is compiled.
+/// OpenCL C has a program call its own functions, kernels and constants as C calls those.
 pub(super) const MATHEMATICS: &str = "quipu.math.";
 
-/// Gives the system's mathematical functions their names, and takes those names from what the program has: the code generator
-/// calls functions of C for its own ends, too.
+/// Gives the system's mathematical functions their names, and takes those names from what the
+/// program has: the code generator calls functions of C for its own ends, too.
 pub(super) fn name_mathematics(module: Module) {
     let name = |value: Value, name: &str| {
         LLVMSetValueName2(value, name.as_ptr().cast(), name.len());
@@ -167,8 +169,8 @@ pub(super) fn link(
     folder: Option<&Path>,
     is_wide: bool,
 ) -> Result<(), Fault> {
-    // A part may call functions of one that was linked before it, which is linked again then. A name that is missing in spite of
-    // that is none of the language's.
+    // A part may call functions of one that was linked before it, which is linked again then. A
+    // name that is missing in spite of that is none of the language's.
     let mut before = BTreeSet::new();
     loop {
         let names = missing(module).into_iter().map(Value::name);
@@ -223,8 +225,8 @@ fn compiled(
         "-Xclang",
         "-disable-llvm-passes",
         "-fno-math-errno",
-        // Programs read what they have stored as another type, and collective functions exchange values of all types in one
-        // memory.
+        // Programs read what they have stored as another type, and collective functions exchange
+        // values of all types in one memory.
         "-fno-strict-aliasing",
         "-w",
     ];

@@ -1,9 +1,10 @@
 //! libLLVM's C interface, loaded when the compiler's process starts.
 //!
-//! The functions below have LLVM's own names and are declared once, by [`functions`]. They are safe to call here because of
-//! two rules that this crate keeps: only the compiler's own process calls them, which has one thread; and every handle comes
-//! from libLLVM and stays valid, since contexts and modules are never disposed of before the process ends. A value that has
-//! been erased or a module that has been linked into another is not used again.
+//! The functions below have LLVM's own names and are declared once, by [`functions`]. They are safe
+//! to call here because of two rules that this crate keeps: only the compiler's own process calls
+//! them, which has one thread; and every handle comes from libLLVM and stays valid, since contexts
+//! and modules are never disposed of before the process ends. A value that has been erased or a
+//! module that has been linked into another is not used again.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -78,7 +79,8 @@ macro_rules! functions {
         impl Api {
             fn load(library: libloading::Library) -> Result<Self, libloading::Error> {
                 Ok(Self {
-                    // SAFETY: the types are those of LLVM's C interface, which has been the same since LLVM 18.
+                    // SAFETY: the types are those of LLVM's C interface, which has been the same
+                    // since LLVM 18.
                     $($name: unsafe { *library.get(concat!(stringify!($name), "\0").as_bytes())? },)*
                     library,
                 })

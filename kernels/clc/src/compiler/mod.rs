@@ -22,13 +22,14 @@
 //! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |
 //!
-//! There are two steps, so that a program is read once for all its kernels and all sizes of work-groups. [`Request::Describe`]
-//! gives what is known of a program's kernels, and bitcode in which every kernel is one function. [`Request::Compile`] takes
-//! that bitcode and gives the shared object of one kernel for one size of work-group.
+//! There are two steps, so that a program is read once for all its kernels and all sizes of
+//! work-groups. [`Request::Describe`] gives what is known of a program's kernels, and bitcode in
+//! which every kernel is one function. [`Request::Compile`] takes that bitcode and gives the shared
+//! object of one kernel for one size of work-group.
 //!
-//! A program of several texts takes the place of the first step by three: [`Request::Unit`] for each text, [`Request::Link`]
-//! for all of them, and [`Request::Read`], which gives what `Describe` gives. [`Request::Translate`] makes of SPIR-V what
-//! `Unit` makes of a text.
+//! A program of several texts takes the place of the first step by three: [`Request::Unit`] for
+//! each text, [`Request::Link`] for all of them, and [`Request::Read`], which gives what `Describe`
+//! gives. [`Request::Translate`] makes of SPIR-V what `Unit` makes of a text.
 
 mod division;
 mod half;
@@ -100,8 +101,8 @@ pub(crate) enum Request {
         library: Option<PathBuf>,
         reading: Reading,
     },
-    /// Make the variables that the kernels of a program share, as a shared object; the bitcode of the program, which was read,
-    /// follows the request.
+    /// Make the variables that the kernels of a program share, as a shared object; the bitcode of
+    /// the program, which was read, follows the request.
     Variables { tools: Tools },
     /// Compile a kernel of a program that was read; its bitcode follows the request.
     Compile {
@@ -150,7 +151,8 @@ pub enum Output {
     Optimised,
     /// Assembly.
     Assembly,
-    /// Sentences about what the passes and the optimiser have done, and what not, by lines of the program's text.
+    /// Sentences about what the passes and the optimiser have done, and what not, by lines of the
+    /// program's text.
     Explanation,
 }
 
@@ -227,8 +229,8 @@ pub(crate) fn receive<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(T, &[
     (rest.len() == length.ok()?).then_some((head, rest))
 }
 
-/// Does what the compiler's process is for: reads a request from standard input and writes the answer to standard
-/// output. True if it could.
+/// Does what the compiler's process is for: reads a request from standard input and writes the
+/// answer to standard output. True if it could.
 #[must_use]
 pub fn serve_compiler() -> bool {
     limit(&[(Limited::Memory, MOST_BYTES), (Limited::Remains, 0)]);
@@ -349,8 +351,9 @@ fn limit(limits: &[(Limited, u64)]) {
 #[cfg(not(unix))]
 fn limit(_limits: &[(Limited, u64)]) {}
 
-/// Takes from this process, and from the programs that it starts, the calls of the system that no compilation needs, the network's
-/// among them. A kernel that cannot do that leaves the limits, and within a node's session that session's sandbox.
+/// Takes from this process, and from the programs that it starts, the calls of the system that no
+/// compilation needs, the network's among them. A kernel that cannot do that leaves the limits, and
+/// within a node's session that session's sandbox.
 #[cfg(target_os = "linux")]
 fn restrict() {
     use quipu_system_calls::{Filters, Role};

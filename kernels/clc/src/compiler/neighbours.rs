@@ -1,20 +1,23 @@
 //! Gathers and scatters that look as they run whether they are accesses of neighbours.
 //!
-//! In `for (int i = get_global_id(0); i < n; i += get_global_size(0)) sum += x[i]`, work-items of a strip read neighbours in
-//! each turn. The optimiser cannot tell, because a sum of 32 bits may overflow between two of them, so it makes a gather. A
-//! processor takes several times as long for that as for a vector. So it is where a number goes around (`x[l & (step - 1)]`) but
-//! seldom does so between two of a strip. A gather or scatter whose addresses come from a counter of a loop, or from such a
-//! number, asks first:
+//! In `for (int i = get_global_id(0); i < n; i += get_global_size(0)) sum += x[i]`, work-items of a
+//! strip read neighbours in each turn. The optimiser cannot tell, because a sum of 32 bits may
+//! overflow between two of them, so it makes a gather. A processor takes several times as long for
+//! that as for a vector. So it is where a number goes around (`x[l & (step - 1)]`) but seldom does
+//! so between two of a strip. A gather or scatter whose addresses come from a counter of a loop, or
+//! from such a number, asks first:
 //!
 //! ```text
 //! addresses, as distances from the first ── all where neighbours would be? ──▶ one access of a vector
 //!                                        └─ else ────────────────────────────▶ the gather or scatter
 //! ```
 //!
-//! Neighbours may be members of structures of two, as `float2` is: every second number is left out then.
+//! Neighbours may be members of structures of two, as `float2` is: every second number is left out
+//! then.
 //!
-//! Work-items that a mask leaves out do not count. Their addresses may be anything, and so are frozen. libLLVM's C interface
-//! cannot split blocks, so functions in LLVM's text ask, and are inlined.
+//! Work-items that a mask leaves out do not count. Their addresses may be anything, and so are
+//! frozen. libLLVM's C interface cannot split blocks, so functions in LLVM's text ask, and are
+//! inlined.
 
 use super::Fault;
 use super::llvm::*;
@@ -93,8 +96,8 @@ impl Access {
         format!("{PREFIX}{is_gather}.{count}.{element}.{space}.{align}.{stride}")
     }
 
-    /// The function that asks, as LLVM's text, and what it calls. Its parameters are addresses, a mask, and what is written, or
-    /// what work-items without an access have.
+    /// The function that asks, as LLVM's text, and what it calls. Its parameters are addresses, a
+    /// mask, and what is written, or what work-items without an access have.
     fn text(&self) -> (String, [String; 2]) {
         let Self {
             is_gather,
@@ -206,8 +209,8 @@ end:
     }
 }
 
-/// Bytes between what neighbours access, if that is known, and their addresses come from a counter of a loop, or numbers that go
-/// around, and from such as are the same for all alone.
+/// Bytes between what neighbours access, if that is known, and their addresses come from a counter
+/// of a loop, or numbers that go around, and from such as are the same for all alone.
 fn between_neighbours(addresses: Value, layout: DataLayout) -> Option<u64> {
     let (mut open, mut seen) = (vec![addresses], HashSet::new());
     let (mut counts, mut is_multiple, mut goes_around) = (false, false, false);
@@ -300,8 +303,8 @@ pub(super) fn link(
     Ok(())
 }
 
-/// Has the gathers and scatters of a function ask whether they are accesses of neighbours. True if any does; the functions that
-/// ask are to be inlined then.
+/// Has the gathers and scatters of a function ask whether they are accesses of neighbours. True if
+/// any does; the functions that ask are to be inlined then.
 pub(super) fn ask(
     context: Context,
     module: Module,

@@ -28,13 +28,16 @@ impl Step {
             Self::Read => &[
                 // Vectors are made across work-items, of scalars.
                 c"-scalarize-load-store",
-                // Rounds of hashes and ciphers, and arrays of a work-item's own that they index, are registers once unrolled.
+                // Rounds of hashes and ciphers, and arrays of a work-item's own that they index,
+                // are registers once unrolled.
                 c"-unroll-threshold=1000",
             ],
             Self::Compile => &[
-                // A stride that an argument gives is not one: a loop would be made of vectors for that case alone.
+                // A stride that an argument gives is not one: a loop would be made of vectors for
+                // that case alone.
                 c"-enable-mem-access-versioning=false",
-                // A loop over work-items must not end in the middle of what one does, where both make the same test.
+                // A loop over work-items must not end in the middle of what one does, where both
+                // make the same test.
                 c"-jump-threading-threshold=0",
                 // What is the same for a group is asked outside of the loop over its work-items.
                 c"-unswitch-threshold=300",
@@ -101,7 +104,8 @@ pub(super) fn host_machine(module: Module) -> Result<Machine, Fault> {
     const AGGRESSIVE: i32 = 3;
     const POSITION_INDEPENDENT: i32 = 2;
     const DEFAULT_MODEL: i32 = 0;
-    // `half` is computed in `float` and rounded on every processor, so that all give the same results.
+    // `half` is computed in `float` and rounded on every processor, so that all give the same
+    // results.
     let without_half = if cfg!(target_arch = "x86_64") {
         ",-avx512fp16"
     } else {
@@ -167,7 +171,8 @@ pub(super) fn compile(
         machine,
     )?;
     if switches {
-        // LLVM before 20 makes no vectors of a loop with a switch, and its optimiser makes switches of tests.
+        // LLVM before 20 makes no vectors of a loop with a switch, and its optimiser makes switches
+        // of tests.
         module.run("function(lower-switch,loop-vectorize),default<O3>", machine)?;
     }
     let asks = match module.function(workgroup::ENTRY) {
@@ -198,7 +203,8 @@ pub(super) fn compile(
     Ok((layout, link(tools, emitted(machine, module, OBJECT)?)?))
 }
 
-/// A kernel of a program, of which it is known how large its sub-groups are, and whether their work-items meet at the same places.
+/// A kernel of a program, of which it is known how large its sub-groups are, and whether their
+/// work-items meet at the same places.
 fn resolved(
     context: Context,
     bitcode: &[u8],
@@ -219,7 +225,8 @@ fn resolved(
             "function(instcombine<no-verify-fixpoint>,early-cse<memssa>,simplifycfg,adce)",
             machine,
         )?;
-        // Results are known to be the same for all only where all are together, and where they are depends on that.
+        // Results are known to be the same for all only where all are together, and where they are
+        // depends on that.
         if are_apart || !sub_groups::are_apart(function) {
             return Ok((module, machine, function));
         }

@@ -1,6 +1,7 @@
 //! `printf`, as OpenCL C has it, by the C library's.
 //!
-//! OpenCL C prints vectors (`%v4hlf`) and gives zero. Each call becomes one of a format with a conversion for each element.
+//! OpenCL C prints vectors (`%v4hlf`) and gives zero. Each call becomes one of a format with a
+//! conversion for each element.
 
 use super::llvm::*;
 
@@ -50,7 +51,8 @@ fn parts(format: &str) -> Vec<Part> {
             return parts;
         };
         let stars = flags.matches('*').count();
-        // `hl` says that elements are as large as `int` and `float`, and `h` that they are `half`, which C does not say.
+        // `hl` says that elements are as large as `int` and `float`, and `h` that they are `half`,
+        // which C does not say.
         let is_float = "aefg".contains(conversion.to_ascii_lowercase());
         let length = match length {
             "hl" => "",
@@ -201,7 +203,8 @@ fn element_of(
     promoted(context, builder, value, is_signed)
 }
 
-/// A value as C passes it where it does not know its type: clang does that to scalars, and SPIR-V has them as they are.
+/// A value as C passes it where it does not know its type: clang does that to scalars, and SPIR-V
+/// has them as they are.
 fn promoted(context: Context, builder: Builder, value: Value, is_signed: bool) -> Value {
     let of = value.ty();
     let (operation, to) = match of.kind() {

@@ -1,9 +1,12 @@
-//! From the text of a program to bitcode in which every kernel is one function, and what is known of the kernels.
+//! From the text of a program to bitcode in which every kernel is one function, and what is known
+//! of the kernels.
 //!
 //! 1. clang makes bitcode for `spir64`, where each address space has a number of its own.
 //! 2. The built-in functions that it calls are linked.
-//! 3. Everything is inlined into the kernels, and made simple: values in registers, no empty blocks.
-//! 4. A function that is still called and not there is refused by name, with the line that calls it.
+//! 3. Everything is inlined into the kernels, and made simple: values in registers, no empty
+//!    blocks.
+//! 4. A function that is still called and not there is refused by name, with the line that calls
+//!    it.
 //! 5. What each kernel does with its pointers is read from the attributes that LLVM infers.
 
 use super::llvm::*;
@@ -29,8 +32,9 @@ const SPIR_KERNEL: c_uint = 76;
 /// What no function may keep that is to be inlined, or to lie within a work-item loop.
 const NOT_KEPT: [&str; 5] = ["noinline", "optnone", "minsize", "optsize", "alwaysinline"];
 
-/// What a parameter that is a pointer with `restrict` is said to be. It is true of one work-item alone: others write to the
-/// memory by the same parameter, and a barrier is where their writes arrive.
+/// What a parameter that is a pointer with `restrict` is said to be. It is true of one work-item
+/// alone: others write to the memory by the same parameter, and a barrier is where their writes
+/// arrive.
 const RESTRICTED: &str = "noalias";
 
 /// Links the bitcode of several texts, which lies in pieces of these lengths.
@@ -106,8 +110,9 @@ pub(super) fn read(
         own_arguments(context, module, *kernel, machine);
     }
     make_inline(context, module, &names);
-    // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to be carried from one place
-    // to another ("partial redundancies"): another barrier may lie between.
+    // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to
+    // be carried from one place to another ("partial redundancies"): another barrier may lie
+    // between.
     module.run("always-inline,globaldce,function(sroa,early-cse)", machine)?;
     half::of_whole_numbers(context, module);
     module.run(
@@ -166,8 +171,8 @@ pub(super) fn read(
     Ok((answer, bitcode))
 }
 
-/// Says of what every work-item has at hand that it is a number or an address. Divisions would be of another one than addresses
-/// otherwise, of which nothing is known.
+/// Says of what every work-item has at hand that it is a number or an address. Divisions would be
+/// of another one than addresses otherwise, of which nothing is known.
 fn mark_known(context: Context, module: Module) {
     let known = LLVMCreateEnumAttribute(context, attribute_kind("noundef"), 0);
     for function in module.functions() {
@@ -181,7 +186,8 @@ fn mark_known(context: Context, module: Module) {
 
 /// A module in which images are pointers and samplers numbers, as the built-in functions have them.
 ///
-/// The types of values cannot be changed by libLLVM's C interface. Its text can be: the two are types of their own there.
+/// The types of values cannot be changed by libLLVM's C interface. Its text can be: the two are
+/// types of their own there.
 fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> {
     const TYPES: [(&str, &str); 2] = [
         ("target(\"spirv.Image\"", "ptr addrspace(1)"),
@@ -244,14 +250,16 @@ const EXTENSIONS: [&str; 24] = [
     "cl_khr_depth_images",
 ];
 
-/// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have none. It is spelt as
-/// clang's own header has such.
+/// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have
+/// none. It is spelt as clang's own header has such.
 pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 
-/// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for devices that have none.
+/// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for
+/// devices that have none.
 pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
 
-/// What clang's header says of each device of `spir64`, whatever its options say, and programs here do not have.
+/// What clang's header says of each device of `spir64`, whatever its options say, and programs here
+/// do not have.
 const ABSENT: [&str; 14] = [
     "cl_khr_kernel_clock",
     "__opencl_c_kernel_clock_scope_device",
@@ -269,8 +277,8 @@ const ABSENT: [&str; 14] = [
     "__opencl_c_device_enqueue",
 ];
 
-/// clang, told all of a text but what to make of it and where it is. What it makes depends on this alone, so whoever looks for
-/// files that a text includes tells it the same.
+/// clang, told all of a text but what to make of it and where it is. What it makes depends on this
+/// alone, so whoever looks for files that a text includes tells it the same.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     let has_half = !options.iter().any(|option| option == NO_HALF);
     let extensions = EXTENSIONS.iter().chain(has_half.then_some(&"cl_khr_fp16"));
@@ -306,7 +314,8 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
             "-fno-strict-aliasing",
             "-gline-tables-only",
             "-cl-kernel-arg-info",
-            // A number that is a sampler is one here, whatever translators of SPIR to other forms make of it.
+            // A number that is a sampler is one here, whatever translators of SPIR to other forms
+            // make of it.
             "-Wno-spir-compat",
         ])
         .args(["-fno-color-diagnostics", "-Xclang"])
@@ -318,9 +327,10 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
 /// What clang calls a program's text, in what it says and where it notes lines.
 pub(crate) const TEXT_NAME: &str = "program";
 
-/// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
-/// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for. Macros of features
-/// that are absent go, and with them the functions that clang would declare.
+/// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use
+/// whatever version they name, and clang has it as an extension. Other compilers have `half`
+/// without asking for the pragma that clang asks for. Macros of features that are absent go, and
+/// with them the functions that clang would declare.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let mut versions = options
         .iter()
@@ -481,7 +491,8 @@ fn described(context: Context, kernel: Value) -> Described {
     }
 }
 
-/// Whether clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing of it.
+/// Whether clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing
+/// of it.
 fn has_uniform_groups(kernel: Value) -> bool {
     let name = "uniform-work-group-size";
     let (start, length) = (name.as_ptr().cast(), name.len() as u32);
@@ -493,7 +504,8 @@ fn has_uniform_groups(kernel: Value) -> bool {
     })
 }
 
-/// The size of a kernel's sub-groups, if they are not whole work-groups. A ballot has a bit for each work-item.
+/// The size of a kernel's sub-groups, if they are not whole work-groups. A ballot has a bit for
+/// each work-item.
 fn sub_group_size(context: Context, kernel: Value, name: &str) -> Result<Option<u32>, Fault> {
     let size = sub_groups::size(context, kernel);
     match size.filter(|size| *size > BALLOT_BITS && sub_groups::takes_ballots(kernel)) {
@@ -534,7 +546,8 @@ pub(super) fn by_value(function: Value, index: usize) -> Option<Type> {
     attribute.some().map(LLVMGetTypeAttributeValue)
 }
 
-/// Gives each work-item a copy of its own of structures that are passed by value: it may write to them.
+/// Gives each work-item a copy of its own of structures that are passed by value: it may write to
+/// them.
 fn own_arguments(context: Context, _module: Module, kernel: Value, machine: Machine) {
     let layout = LLVMCreateTargetDataLayout(machine);
     let builder = LLVMCreateBuilderInContext(context);

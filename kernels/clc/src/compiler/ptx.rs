@@ -1,16 +1,16 @@
 //! Kernels for NVIDIA's GPUs: PTX of a program that was read.
 //!
-//! A work-item is a thread there, so no pass makes loops of work-items. What is left is to say the same for another kind of
-//! processor:
+//! A work-item is a thread there, so no pass makes loops of work-items. What is left is to say the
+//! same for another kind of processor:
 //!
-//! 1. The address spaces of `spir64` become those of PTX. libLLVM's C interface cannot change the types of values, so this is
-//!    done in the module's text.
-//! 2. The numbers of work-items and groups, and the barrier, become LLVM's functions for PTX. The offset of a launch and its
-//!    dimensions are passed by four parameters behind the kernel's own.
-//! 3. Local memory that a launch passes begins at an offset from the memory that the blocks of a launch are given. A
-//!    parameter has the offset.
-//! 4. What is still called and not there is refused by name: mathematical functions of the system's library, images,
-//!    `printf` and sub-groups among it.
+//! 1. The address spaces of `spir64` become those of PTX. libLLVM's C interface cannot change the
+//!    types of values, so this is done in the module's text.
+//! 2. The numbers of work-items and groups, and the barrier, become LLVM's functions for PTX. The
+//!    offset of a launch and its dimensions are passed by four parameters behind the kernel's own.
+//! 3. Local memory that a launch passes begins at an offset from the memory that the blocks of a
+//!    launch are given. A parameter has the offset.
+//! 4. What is still called and not there is refused by name: mathematical functions of the system's
+//!    library, images, `printf` and sub-groups among it.
 
 use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};
@@ -26,8 +26,8 @@ const LATEST: u32 = 90;
 /// The address spaces of local memory, in `spir64` and in PTX.
 const LOCAL: &str = " addrspace(3)";
 
-/// What a kernel's text calls, by LLVM's functions for PTX. `%o0` to `%o2` are the launch's offset and `%dim` the number of
-/// its dimensions.
+/// What a kernel's text calls, by LLVM's functions for PTX. `%o0` to `%o2` are the launch's offset
+/// and `%dim` the number of its dimensions.
 fn prelude() -> String {
     let mut text = String::from(
         "@quipu_launch_local = external addrspace(3) global [0 x i8], align 128\n\
@@ -60,7 +60,8 @@ fn prelude() -> String {
             read("t", "tid", axis),
         );
     }
-    // By number, as `Info` in the built-in functions has them: global sizes, offsets, local sizes, numbers of groups, dimensions.
+    // By number, as `Info` in the built-in functions has them: global sizes, offsets, local sizes,
+    // numbers of groups, dimensions.
     text.push_str(
         "define internal i64 @__q_info(i32 %which, i32 %o0, i32 %o1, i32 %o2, i32 %dim) alwaysinline {\n\
          \x20 switch i32 %which, label %none [\n",
@@ -258,7 +259,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// The first line of a kernel with the parameters of the launch, and the instructions that find passed local memory.
+/// The first line of a kernel with the parameters of the launch, and the instructions that find
+/// passed local memory.
 fn entry(line: &str, begin: &str) -> (String, String) {
     let (before, rest) = line.split_once(begin).unwrap_or((line, ""));
     let end = closing(rest);
@@ -333,8 +335,8 @@ fn with_launch(line: &str) -> String {
     format!("{before}{own}{comma}{LAUNCH}{after}")
 }
 
-/// A line with the address spaces of PTX: constant memory lies in global memory, and generic memory has the number 0, which is
-/// that of private memory as well.
+/// A line with the address spaces of PTX: constant memory lies in global memory, and generic memory
+/// has the number 0, which is that of private memory as well.
 fn with_spaces(line: &str) -> String {
     let line = line
         .replace(" addrspace(4)", "")

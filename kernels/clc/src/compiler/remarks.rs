@@ -1,7 +1,7 @@
 //! What LLVM says of the loops over work-items, and all that is said of a kernel together.
 //!
-//! The passes give each loop over work-items a place of its own, "file 7", and its instructions the user's lines there. So what
-//! LLVM says of an instruction in it begins with `7:12:0: `.
+//! The passes give each loop over work-items a place of its own, "file 7", and its instructions the
+//! user's lines there. So what LLVM says of an instruction in it begins with `7:12:0: `.
 
 use super::llvm::*;
 use super::object;
@@ -28,7 +28,8 @@ struct Outcome {
 
 extern "C" fn hear(diagnostic: *mut c_void, said: *mut c_void) {
     let text = string(LLVMGetDiagInfoDescription(diagnostic));
-    // SAFETY: `Remarks::of` has given its list, which stays, and nobody else looks at it while LLVM runs.
+    // SAFETY: `Remarks::of` has given its list, which stays, and nobody else looks at it while LLVM
+    // runs.
     unsafe { (*said.cast::<Vec<String>>()).push(text) };
 }
 
@@ -191,8 +192,8 @@ fn told(outcome: &Outcome) -> String {
     }
 }
 
-/// Instructions that take long, by lines: those that fetch the numbers of a vector one by one, and calls of the system's
-/// libraries.
+/// Instructions that take long, by lines: those that fetch the numbers of a vector one by one, and
+/// calls of the system's libraries.
 fn slow_instructions(module: Module) -> String {
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for function in module.functions() {

@@ -1,8 +1,8 @@
 //! Structures of four numbers that work-items gather, read as a whole.
 //!
-//! In `bodies[near[i]]`, of `float4`, the optimiser gathers the first number of each work-item's, then the second one, and so on: as
-//! many reads as there are numbers. Here each work-item's structure is one read, and four vectors are made of all of them by
-//! shuffles:
+//! In `bodies[near[i]]`, of `float4`, the optimiser gathers the first number of each work-item's,
+//! then the second one, and so on: as many reads as there are numbers. Here each work-item's
+//! structure is one read, and four vectors are made of all of them by shuffles:
 //!
 //! ```text
 //! rows 0, 4, 8, 12 ─┐                              ┌─▶ x of all
@@ -11,8 +11,8 @@
 //! rows 3, 7, 11, 15 ┘                              └─▶ w of all
 //! ```
 //!
-//! All work-items have to take part, so that what is read is there: four numbers that are read, or some of four that lie at a
-//! multiple of their bytes.
+//! All work-items have to take part, so that what is read is there: four numbers that are read, or
+//! some of four that lie at a multiple of their bytes.
 
 use super::Fault;
 use super::llvm::*;
@@ -185,7 +185,8 @@ impl Group {
                 list(&(0..*count).collect::<Vec<_>>())
             );
         }
-        // Of each four of a vector, some of one and some of another, the other's being numbered behind all of the one.
+        // Of each four of a vector, some of one and some of another, the other's being numbered
+        // behind all of the one.
         let mut shuffle = |name: &str, one: &str, other: &str, taken: [u64; 4]| {
             let lanes = (0..count / NUMBERS).flat_map(|four| {
                 taken.map(|at| match at {
@@ -221,7 +222,8 @@ impl Group {
     }
 }
 
-/// The gathers of a block that are of the same structures, with nothing between them that may write.
+/// The gathers of a block that are of the same structures, with nothing between them that may
+/// write.
 fn groups(block: Block) -> Vec<Group> {
     let (mut open, mut all): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
     for instruction in block.instructions() {
@@ -269,8 +271,8 @@ fn groups(block: Block) -> Vec<Group> {
     all
 }
 
-/// Has structures that a function gathers number by number be read as a whole. True if there are any; the functions that read are
-/// to be inlined then.
+/// Has structures that a function gathers number by number be read as a whole. True if there are
+/// any; the functions that read are to be inlined then.
 pub(super) fn read_whole(
     context: Context,
     module: Module,

@@ -18,8 +18,8 @@ pub(crate) struct Tools {
     pub(crate) llvm: PathBuf,
     /// Those that may link, the one that starts fastest first.
     pub(crate) linkers: Vec<PathBuf>,
-    /// The translator of SPIR-V, if there is one: `llvm-spirv`, of this version or an older one, since LLVM reads the
-    /// bitcode of older ones.
+    /// The translator of SPIR-V, if there is one: `llvm-spirv`, of this version or an older one,
+    /// since LLVM reads the bitcode of older ones.
     pub(crate) translator: Option<PathBuf>,
 }
 
@@ -58,7 +58,8 @@ fn of_version(version: u32, own: Option<&Path>) -> Option<Tools> {
     let program = |name: &str| of_name(&format!("{name}-{version}")).or_else(|| of_name(name));
     let llvm = library(version, &roots)?;
     let clang = program("clang").filter(|clang| is_version(clang, version))?;
-    // lld loads libLLVM, which takes it longer than to link. The system's own may be for other machines.
+    // lld loads libLLVM, which takes it longer than to link. The system's own may be for other
+    // machines.
     let linkers: Vec<PathBuf> = [program("ld"), program("ld.lld")]
         .into_iter()
         .flatten()

@@ -1,11 +1,12 @@
 //! SPIR-V, by the machine's translator, `llvm-spirv`.
 //!
-//! It gives bitcode in which OpenCL's built-in functions have the names that clang gives them, so what follows is the same
-//! as for a text. It is a process of its own within the limits of this one: a module that is not valid may make it crash.
-//! Its bitcode is of an older LLVM. An event is a pointer there, and a type of its own today: the functions of events are
-//! called by other names, under which the library has them with pointers. A sampler is a pointer there, too, and a number
-//! in the library: so where a function takes one, the pointer's lowest bits are passed. An argument of a kernel is read as
-//! a pointer from where its number is, and only the number counts.
+//! It gives bitcode in which OpenCL's built-in functions have the names that clang gives them, so
+//! what follows is the same as for a text. It is a process of its own within the limits of this
+//! one: a module that is not valid may make it crash. Its bitcode is of an older LLVM. An event is
+//! a pointer there, and a type of its own today: the functions of events are called by other names,
+//! under which the library has them with pointers. A sampler is a pointer there, too, and a number
+//! in the library: so where a function takes one, the pointer's lowest bits are passed. An argument
+//! of a kernel is read as a pointer from where its number is, and only the number counts.
 
 use super::llvm::*;
 use super::tools::{NO_TRANSLATOR, Tools};

@@ -1,8 +1,9 @@
 //! Variables in global memory that the kernels of a program share.
 //!
-//! Every kernel is a shared object of its own, so none of them can have the variables. They are a shared object, too: one
-//! for each program, with a table of their addresses. A kernel that uses some has a pointer, which is set to the table when
-//! the kernel is loaded. It takes their addresses from there.
+//! Every kernel is a shared object of its own, so none of them can have the variables. They are a
+//! shared object, too: one for each program, with a table of their addresses. A kernel that uses
+//! some has a pointer, which is set to the table when the kernel is loaded. It takes their
+//! addresses from there.
 
 use super::Fault;
 use super::llvm::*;
@@ -25,7 +26,8 @@ pub(super) fn of(module: Module) -> Vec<Value> {
     variables
 }
 
-/// Refuses a program that has the address of such a variable in a constant one: each kernel has its own constants.
+/// Refuses a program that has the address of such a variable in a constant one: each kernel has its
+/// own constants.
 pub(super) fn refuse_addresses(module: Module, variables: &[Value]) -> Result<(), Fault> {
     for other in module.globals() {
         let is_llvms = other.name().starts_with("llvm.");
@@ -43,7 +45,8 @@ pub(super) fn refuse_addresses(module: Module, variables: &[Value]) -> Result<()
     Ok(())
 }
 
-/// A variable that it refers to counts by itself: that has an initializer of its own, which may refer to others in a circle.
+/// A variable that it refers to counts by itself: that has an initializer of its own, which may
+/// refer to others in a circle.
 fn is_made_of(constant: Value, variables: &[Value]) -> bool {
     if LLVMIsAGlobalVariable(constant).some().is_some() {
         return variables.contains(&constant);

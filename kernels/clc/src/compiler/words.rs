@@ -1,12 +1,14 @@
 //! Vectors of a few bytes that are read and written as one number.
 //!
-//! Vectors are made across work-items, so a `uchar4` is taken apart into four numbers. Its memory would be read as four bytes by
-//! each work-item: where only some of them do, one by one, since processors gather words, and mask words best. So it is read and
-//! written as a word, and taken apart, or put together, by shifts.
+//! Vectors are made across work-items, so a `uchar4` is taken apart into four numbers. Its memory
+//! would be read as four bytes by each work-item: where only some of them do, one by one, since
+//! processors gather words, and mask words best. So it is read and written as a word, and taken
+//! apart, or put together, by shifts.
 
 use super::llvm::*;
 
-/// Has a function read and write vectors of at most 32 bits as one number, where another work-item may.
+/// Has a function read and write vectors of at most 32 bits as one number, where another work-item
+/// may.
 pub(super) fn of_vectors(context: Context, function: Value) {
     let builder = LLVMCreateBuilderInContext(context);
     for access in blocks(function).into_iter().flat_map(Block::instructions) {

@@ -17,7 +17,8 @@ pub(super) enum Directive {
     /// Another branch of one.
     Else,
     EndIf,
-    /// A macro; the name of a file in its quotes or angle brackets, if it stands for that and nothing else.
+    /// A macro; the name of a file in its quotes or angle brackets, if it stands for that and
+    /// nothing else.
     Define(String, Option<String>),
     Undefine(String),
     /// `#pragma once`
@@ -222,7 +223,8 @@ pub(super) fn file(text: &str) -> Option<String> {
     included(text).filter(|file| file == text)
 }
 
-/// A line of a condition, with 1 in place of each `__has_include` of a file that `is_there`. Names that come from macros stay.
+/// A line of a condition, with 1 in place of each `__has_include` of a file that `is_there`. Names
+/// that come from macros stay.
 pub(super) fn with_answers(line: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
     const ASKS: &str = "__has_include";
     let (mut answered, mut rest) = (String::new(), line);

@@ -49,7 +49,8 @@ impl Macros {
         macros
     }
 
-    /// A macro is defined: under no condition, or under one, of which the innermost may be that it is not defined yet.
+    /// A macro is defined: under no condition, or under one, of which the innermost may be that it
+    /// is not defined yet.
     pub(super) fn define(&mut self, name: &str, file: &Option<String>, when: When) {
         self.defined.insert(name.to_owned());
         let new = match (when == When::Certain, self.values.get(name)) {
@@ -79,7 +80,8 @@ impl Macros {
         self.undefined.contains(name)
     }
 
-    /// The file that a macro stands for, in its quotes or angle brackets; none if it may stand for something else.
+    /// The file that a macro stands for, in its quotes or angle brackets; none if it may stand for
+    /// something else.
     pub(super) fn file(&self, name: &str) -> Option<String> {
         match self.values.get(name)? {
             Value::Certain(file) | Value::Possible(file) => file.clone(),

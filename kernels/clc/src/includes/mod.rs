@@ -1,11 +1,13 @@
-//! Texts with all that they include, for compilers that do not see this machine's files: those of nodes.
+//! Texts with all that they include, for compilers that do not see this machine's files: those of
+//! nodes.
 //!
-//! 1. A directive `#include` gives way to the text of its file, between lines `#line` for the compiler's messages. No condition is
-//!    evaluated, because only the compiler knows the device's macros: it also skips what lies in a group that is skipped.
-//! 2. A file that counts once, by `#pragma once` or by a guard around all of it, is left out within itself, and after an include
-//!    that is under no condition.
-//! 3. A directive stays as it is if its file is not found, if its name comes from a macro that may stand for several, or if its
-//!    file lies within itself and does not count once.
+//! 1. A directive `#include` gives way to the text of its file, between lines `#line` for the
+//!    compiler's messages. No condition is evaluated, because only the compiler knows the device's
+//!    macros: it also skips what lies in a group that is skipped.
+//! 2. A file that counts once, by `#pragma once` or by a guard around all of it, is left out within
+//!    itself, and after an include that is under no condition.
+//! 3. A directive stays as it is if its file is not found, if its name comes from a macro that may
+//!    stand for several, or if its file lies within itself and does not count once.
 //! 4. `__has_include` of a file that is found gives way to 1.
 //!
 //! The bytes of the result and the depth of files within each other are bounded.
@@ -30,8 +32,8 @@ const MOST_NESTED: usize = 200;
 /// The name of the text itself in the compiler's messages.
 const MAIN: &str = "program";
 
-/// A text with all that it includes of this machine's files. Of a compiler's `options`, the folders of `-I` count. `headers` are
-/// names and texts of files that are looked for first.
+/// A text with all that it includes of this machine's files. Of a compiler's `options`, the folders
+/// of `-I` count. `headers` are names and texts of files that are looked for first.
 ///
 /// # Errors
 /// If the result is too long, or files lie too deep within each other.
@@ -127,7 +129,8 @@ struct Inliner<'a> {
 }
 
 impl Inliner<'_> {
-    /// Appends a text with all that it includes. `is_certain` is false if it lies under a condition.
+    /// Appends a text with all that it includes. `is_certain` is false if it lies under a
+    /// condition.
     fn put(
         &mut self,
         text: &str,
@@ -137,7 +140,8 @@ impl Inliner<'_> {
     ) -> Result<(), ClcError> {
         // A guard's condition holds where the file is compiled first.
         let own = usize::from(matches!(once, Once::Guard(_)));
-        // The macros of which each condition around is that they are not defined, if it is that of one.
+        // The macros of which each condition around is that they are not defined, if it is that of
+        // one.
         let mut conditions: Vec<Option<String>> = Vec::new();
         let mut number = 1;
         for line in Lines::new(text) {
@@ -204,7 +208,8 @@ impl Inliner<'_> {
         Ok(())
     }
 
-    /// Appends the file that a directive includes, or the directive. It is on the line of this number in the file of this name.
+    /// Appends the file that a directive includes, or the directive. It is on the line of this
+    /// number in the file of this name.
     fn include(
         &mut self,
         line: &Line<'_>,

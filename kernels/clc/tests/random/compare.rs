@@ -1,4 +1,5 @@
-//! Runs random programs in both ways, each in a process of its own, and compares what they have written.
+//! Runs random programs in both ways, each in a process of its own, and compares what they have
+//! written.
 
 use crate::generator::MOST_ITEMS;
 use crate::program::Program;
@@ -163,7 +164,8 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
     ))
 }
 
-/// Has a process of its own do something with memory for what a kernel writes, and gives this, each number as 64 bits.
+/// Has a process of its own do something with memory for what a kernel writes, and gives this, each
+/// number as 64 bits.
 fn apart(
     program: &Program,
     run: impl FnOnce([*mut c_void; 3]) -> Result<(), String>,
@@ -189,7 +191,8 @@ fn apart(
     };
     // SAFETY: as above.
     let said = unsafe { memory.byte_add(bytes - SAID).cast::<u8>() };
-    // SAFETY: the child has this thread alone. It only computes, and takes memory from the C library, which may be done there.
+    // SAFETY: the child has this thread alone. It only computes, and takes memory from the C
+    // library, which may be done there.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {

@@ -1,5 +1,5 @@
-//! Random expressions without undefined behaviour: sums of signed numbers are of unsigned ones, shifts are masked, divisors
-//! are positive, and what becomes an integer is within its bounds.
+//! Random expressions without undefined behaviour: sums of signed numbers are of unsigned ones,
+//! shifts are masked, divisors are positive, and what becomes an integer is within its bounds.
 
 use crate::generator::Generator;
 use crate::types::{ELEMENTS, Scalar, Type};

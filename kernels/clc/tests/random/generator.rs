@@ -1,5 +1,6 @@
-//! Random kernels. What work-items do together, and what they have in common, is known as a kernel is written: they wait for
-//! each other only where all come to, and each writes to what is its own alone, or all wait in between.
+//! Random kernels. What work-items do together, and what they have in common, is known as a kernel
+//! is written: they wait for each other only where all come to, and each writes to what is its own
+//! alone, or all wait in between.
 
 use crate::expressions::convert;
 use crate::program::{Program, Statement};
@@ -66,7 +67,8 @@ pub(crate) struct Generator {
     names: usize,
     /// How many more statements there may be.
     left: usize,
-    /// Whether the function that is written has functions that all work-items of a group have to call.
+    /// Whether the function that is written has functions that all work-items of a group have to
+    /// call.
     is_collective: bool,
 }
 

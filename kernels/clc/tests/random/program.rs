@@ -43,7 +43,8 @@ impl Program {
         text
     }
 
-    /// All that have one statement less, the largest one first, or one that is within another in its place.
+    /// All that have one statement less, the largest one first, or one that is within another in
+    /// its place.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         for at in 0..self.functions.len() {

@@ -1,4 +1,5 @@
-//! Random programs as compiled by clang without optimisation, for this machine, with a stack for each work-item.
+//! Random programs as compiled by clang without optimisation, for this machine, with a stack for
+//! each work-item.
 
 use crate::program::Program;
 use crate::types::{Scalar, Type};
@@ -135,7 +136,8 @@ impl Compiled {
         let mut arguments = memory.to_vec();
         arguments.push((&raw mut first).cast());
         arguments.push((&raw mut second).cast());
-        // SAFETY: `fibres.c` and the program define functions of these types, which stay within the arguments.
+        // SAFETY: `fibres.c` and the program define functions of these types, which stay within the
+        // arguments.
         let status = unsafe {
             let run = self.library.get::<Run>(b"reference_run").unwrap();
             let kernel = self.library.get::<*const c_void>(program.name.as_bytes());

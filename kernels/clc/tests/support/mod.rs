@@ -7,8 +7,9 @@ use quipu_clc::{Argument, Grid, Program, set_compiler};
 use std::mem::MaybeUninit;
 
 #[allow(dead_code)]
-/// A program; none, and a line that says so, on a machine without a compiler. The compiler is the one that was built with the test,
-/// unless `QUIPU_CLC` names one: on a machine that has no sources.
+/// A program; none, and a line that says so, on a machine without a compiler. The compiler is the
+/// one that was built with the test, unless `QUIPU_CLC` names one: on a machine that has no
+/// sources.
 pub(crate) fn program(text: &str) -> Option<Program> {
     if std::env::var_os("QUIPU_CLC").is_none() {
         set_compiler(env!("CARGO_BIN_EXE_quipu-clc").into(), Vec::new());
@@ -70,7 +71,8 @@ impl Launch {
         self.arguments.push(Argument::Value(bytes));
     }
 
-    /// Memory that the launch may write to, though it is lent as if to be read: tests look at it afterwards alone.
+    /// Memory that the launch may write to, though it is lent as if to be read: tests look at it
+    /// afterwards alone.
     pub(crate) fn memory<T: Copy>(&mut self, memory: &[T]) {
         self.arguments
             .push(Argument::Memory(memory.as_ptr().cast_mut().cast()));
@@ -98,7 +100,8 @@ impl Launch {
     }
 }
 
-/// What the process writes to its standard output meanwhile. The test is the only one there, so nothing else does.
+/// What the process writes to its standard output meanwhile. The test is the only one there, so
+/// nothing else does.
 #[cfg(unix)]
 #[allow(dead_code)]
 pub(crate) fn printed(run: impl FnOnce()) -> String {

@@ -198,7 +198,8 @@ pub(super) fn may_fault(
             .is_none_or(|second| second.bits == 0 || scalar.is_signed() && second.bits == u64::MAX)
 }
 
-/// An operation of two operands; with the number of the site, if it may fault and that is to be recorded.
+/// An operation of two operands; with the number of the site, if it may fault and that is to be
+/// recorded.
 pub(super) fn binary(
     module: &mut ModulePrinter<'_>,
     operation: BinaryOperation,

@@ -1,11 +1,12 @@
 //! C99 with GNU builtins, which runs a whole grid in one call.
 //!
-//! Blocks run one after the other. Without barriers, so do a block's threads, each from its begin to its end. With
-//! barriers, each thread of a block is a coroutine (`ucontext`): the block's threads run in turn, each up to the next
-//! barrier. When not all of them are at the same one then, that is recorded as a fault and the launch ends; so nothing
-//! ever hangs. A warp is one thread.
+//! Blocks run one after the other. Without barriers, so do a block's threads, each from its begin
+//! to its end. With barriers, each thread of a block is a coroutine (`ucontext`): the block's
+//! threads run in turn, each up to the next barrier. When not all of them are at the same one then,
+//! that is recorded as a fault and the launch ends; so nothing ever hangs. A warp is one thread.
 //!
-//! The blocks of a kernel with barriers of the grid are all there at once: they run in turn, each up to the next such barrier.
+//! The blocks of a kernel with barriers of the grid are all there at once: they run in turn, each
+//! up to the next such barrier.
 
 use crate::module::{SharedId, SharedLength};
 use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
@@ -337,8 +338,8 @@ impl Language for C99 {
         } else {
             // Without this, 32-bit x86 computes in 80 bits.
             said.push("-fexcess-precision=standard");
-            // Without this, GCC takes `0.0 - x` for `-x` where it knows that `x` is not -0.0, as of a converted integer; it
-            // may be 0.0.
+            // Without this, GCC takes `0.0 - x` for `-x` where it knows that `x` is not -0.0, as of
+            // a converted integer; it may be 0.0.
             said.push("-frounding-math");
         }
         said.push(if options.contract || options.fast_math {

@@ -16,8 +16,9 @@ pub(super) struct Cuda;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// The barrier of all blocks of the grid, which run at once. The first thread of each block meets those of the others. The
-/// last of them to come sets the number of waiting blocks to zero, and counts the barrier. The others wait for that.
+/// The barrier of all blocks of the grid, which run at once. The first thread of each block meets
+/// those of the others. The last of them to come sets the number of waiting blocks to zero, and
+/// counts the barrier. The others wait for that.
 const GRID_BARRIER: &str = "\
 /* A barrier of the grid. Its words are the number of blocks that wait, and the number of barriers passed. */
 static __device__ __forceinline__ void quipu_wait_for_grid(const quipu_context *quipu)
@@ -40,7 +41,8 @@ static __device__ __forceinline__ void quipu_wait_for_grid(const quipu_context *
     __syncthreads();
 }";
 
-/// A load or store of a word, which is one step; volatile, it is done each time, and not in the first cache.
+/// A load or store of a word, which is one step; volatile, it is done each time, and not in the
+/// first cache.
 fn whole_word(language: &Cuda, helpers: &mut Helpers, call: &AtomicCall<'_>) -> String {
     let t = language.scalar(call.scalar);
     let what = format!("{:?}", call.operation).to_lowercase();
@@ -97,8 +99,8 @@ impl Language for Cuda {
     }
 
     fn cold(&self) -> &'static str {
-        // Not a call: its arguments and the values that it may overwrite would be registers that every thread has,
-        // and half as many threads would fit.
+        // Not a call: its arguments and the values that it may overwrite would be registers that
+        // every thread has, and half as many threads would fit.
         "__device__ __forceinline__ "
     }
 
@@ -429,8 +431,8 @@ impl Language for Cuda {
     }
 }
 
-/// Assumptions that a compiler cannot know: where a thread is, there are blocks and threads. So it leaves out the
-/// checks where something is divided among them.
+/// Assumptions that a compiler cannot know: where a thread is, there are blocks and threads. So it
+/// leaves out the checks where something is divided among them.
 fn nonzero_extents(dimensions: usize) -> String {
     (0..dimensions)
         .map(|d| {

@@ -25,7 +25,8 @@ pub(super) struct AtomicCall<'a> {
 /// The text of a dialect for an operation, or the reason, for people, for which there is none.
 pub(super) type Possible<T = String> = Result<T, String>;
 
-/// A dialect of C. Scalars given to it are never indices: these have been replaced by integers of the index width.
+/// A dialect of C. Scalars given to it are never indices: these have been replaced by integers of
+/// the index width.
 pub(super) trait Language {
     /// Its name, for errors.
     fn name(&self) -> &'static str;
@@ -94,8 +95,8 @@ pub(super) trait Language {
     /// Replaces the zero at the beginning of a record; true if it was one.
     fn claim(&self, record: &str, value: &str) -> String;
 
-    /// Makes this thread's writes visible to the host as soon as it may look, if it may before the launch is told to
-    /// be over.
+    /// Makes this thread's writes visible to the host as soon as it may look, if it may before the
+    /// launch is told to be over.
     fn publish(&self) -> Option<&'static str> {
         None
     }
@@ -173,7 +174,8 @@ pub(super) trait Language {
     /// True if pointers to buffers come with the number of the first element.
     fn has_starts(&self) -> bool;
 
-    /// The depth of the kernel's body in the entry function, with indices of 32 bits if they are narrow.
+    /// The depth of the kernel's body in the entry function, with indices of 32 bits if they are
+    /// narrow.
     fn depth(&self, dimensions: usize, narrow: bool, leaves: bool) -> usize;
 
     /// The parameter, beside its length, for a shared array of a launch's length.

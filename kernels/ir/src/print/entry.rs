@@ -79,16 +79,16 @@ pub(super) fn depth_on_device(loops: usize, leaves: bool) -> usize {
     1 + loops + usize::from(leaves)
 }
 
-/// Of an axis of the hardware: the thread's number, the block's, and how many blocks run, if that may be fewer than
-/// there are.
+/// Of an axis of the hardware: the thread's number, the block's, and how many blocks run, if that
+/// may be fewer than there are.
 pub(super) struct Axis {
     pub(super) thread: String,
     pub(super) block: String,
     pub(super) blocks: Option<String>,
 }
 
-/// The body of an entry function that runs on a device: the context, the loops over blocks, shared memory set to
-/// zero, and the kernel's body.
+/// The body of an entry function that runs on a device: the context, the loops over blocks, shared
+/// memory set to zero, and the kernel's body.
 pub(super) fn device_body(
     language: &dyn Language,
     parts: &EntryParts,
@@ -157,7 +157,8 @@ pub(super) fn device_body(
         }
     }
     let mut depth = 1;
-    // The loops, or, where the hardware's blocks are as many as there are, only the beginnings of their bodies.
+    // The loops, or, where the hardware's blocks are as many as there are, only the beginnings of
+    // their bodies.
     let mut enter = |depth: &mut usize, name: &str, end: &str, axis: Axis| {
         let Axis { block, blocks, .. } = axis;
         match blocks {
@@ -255,7 +256,8 @@ pub(super) fn device_body(
     out
 }
 
-/// The declarations of an entry function's parameters that are the same in all dialects that run on devices.
+/// The declarations of an entry function's parameters that are the same in all dialects that run on
+/// devices.
 pub(super) fn device_parameter(
     language: &dyn Language,
     declaration: &EntryDeclaration,
@@ -269,8 +271,8 @@ pub(super) fn device_parameter(
     Some(match kind {
         EntryKind::Pointer { .. } => {
             let pointer = language.pointer(type_name, crate::Space::Global, *mutable);
-            // Memory that a launch writes overlaps no other argument. But other threads write there, too, so a
-            // compiler may not keep values read there in registers over a barrier.
+            // Memory that a launch writes overlaps no other argument. But other threads write
+            // there, too, so a compiler may not keep values read there in registers over a barrier.
             let restrict = if *mutable { "" } else { restrict };
             format!("{pointer}{restrict}{name}")
         }

@@ -1,11 +1,13 @@
 //! Expressions: text with its precedence and the effects of its evaluation.
 //!
-//! A value that is used once is not given a name: the expression that defines it is put where it is used. That is
-//! done only where nothing between the two could change its value, as [`Effects`] tell:
+//! A value that is used once is not given a name: the expression that defines it is put where it is
+//! used. That is done only where nothing between the two could change its value, as [`Effects`]
+//! tell:
 //!
 //! * An expression that reads memory moves over no statement that may write that memory.
-//! * An expression that may fault moves over no statement with an effect, and over no other that may fault; it is put
-//!   only where it is evaluated for certain. So the first fault of a thread is the first in the user's order.
+//! * An expression that may fault moves over no statement with an effect, and over no other that
+//!   may fault; it is put only where it is evaluated for certain. So the first fault of a thread is
+//!   the first in the user's order.
 //! * Nothing moves into a loop or a branch.
 
 use std::collections::BTreeSet;
@@ -103,8 +105,9 @@ pub(super) struct Expression {
     pub(super) effects: Effects,
     /// The number, if it is a constant.
     pub(super) literal: Option<Literal>,
-    /// The same bits as an unsigned integer with its precedence: of wrapping arithmetic with signed integers, which
-    /// is done in unsigned ones and cast back. Saves the cast there and back again inside of an expression.
+    /// The same bits as an unsigned integer with its precedence: of wrapping arithmetic with signed
+    /// integers, which is done in unsigned ones and cast back. Saves the cast there and back again
+    /// inside of an expression.
     pub(super) unsigned: Option<(String, u8)>,
 }
 

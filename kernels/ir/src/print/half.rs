@@ -5,7 +5,8 @@ use crate::types::Scalar;
 use super::dialect::Language;
 use super::helpers::Helpers;
 
-/// The helper that makes a `float` of a float of 16 bits; its name. The signalling NaNs become quiet ones.
+/// The helper that makes a `float` of a float of 16 bits; its name. The signalling NaNs become
+/// quiet ones.
 pub(super) fn to_single(helpers: &mut Helpers, language: &dyn Language, from: Scalar) -> String {
     let name = format!("quipu_{}_to_f32", from.rust_name());
     helpers.add(&name, |helpers| {
@@ -37,7 +38,8 @@ pub(super) fn to_single(helpers: &mut Helpers, language: &dyn Language, from: Sc
     name
 }
 
-/// The helper that rounds a `float` to a float of 16 bits, to the nearest, of two as near to the even one; its name.
+/// The helper that rounds a `float` to a float of 16 bits, to the nearest, of two as near to the
+/// even one; its name.
 pub(super) fn of_single(helpers: &mut Helpers, language: &dyn Language, to: Scalar) -> String {
     let name = format!("quipu_f32_to_{}", to.rust_name());
     helpers.add(&name, |helpers| {

@@ -1,4 +1,5 @@
-//! Functions of the runtime that a printed source has: those that it calls, each once, after those that they call.
+//! Functions of the runtime that a printed source has: those that it calls, each once, after those
+//! that they call.
 
 use std::collections::BTreeSet;
 

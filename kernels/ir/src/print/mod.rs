@@ -2,21 +2,24 @@
 //!
 //! # The way of a kernel
 //!
-//! 1. `#[kernel]` emits a function that, when called, builds a [`Module`](crate::Module); by hand, a
-//!    [`FunctionBuilder`](crate::FunctionBuilder) does.
-//! 2. [`Module::print`](crate::Module::print) verifies it, and has a [`Printer`] decide the values that depend on the target
-//!    ([`Target`]), and write it down. An operation that a language cannot express is a [`PrintError`] that names it.
-//! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and launches
-//!    [`Printed::entry`].
+//! 1. `#[kernel]` emits a function that, when called, builds a [`Module`](crate::Module); by hand,
+//!    a [`FunctionBuilder`](crate::FunctionBuilder) does.
+//! 2. [`Module::print`](crate::Module::print) verifies it, and has a [`Printer`] decide the values
+//!    that depend on the target ([`Target`]), and write it down. An operation that a language
+//!    cannot express is a [`PrintError`] that names it.
+//! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and
+//!    launches [`Printed::entry`].
 //!
-//! The printers of this crate ([`Dialect`]) share everything that the C dialects share: statements (`function`), operations (`operation`,
-//! `arithmetic`), places, names, the folding of values into expressions. A dialect is a file with the same parts in each
-//! (`c99`, `opencl`, `cuda`): names of types, atomics, warps, barriers, mathematics, and the entry function. The same
-//! module and options give the same text, always.
+//! The printers of this crate ([`Dialect`]) share everything that the C dialects share: statements
+//! (`function`), operations (`operation`, `arithmetic`), places, names, the folding of values into
+//! expressions. A dialect is a file with the same parts in each (`c99`, `opencl`, `cuda`): names of
+//! types, atomics, warps, barriers, mathematics, and the entry function. The same module and
+//! options give the same text, always.
 //!
 //! # How a printed kernel is launched
 //!
-//! **Parameters.** [`Printed::parameters`] lists the entry function's parameters, in order, with sizes:
+//! **Parameters.** [`Printed::parameters`] lists the entry function's parameters, in order, with
+//! sizes:
 //!
 //! | for each | is passed |
 //! |---|---|
@@ -27,48 +30,54 @@
 //! | launch | the work division |
 //! | launch | the fault record, if there is anything to record |
 //!
-//! A pointer to an empty buffer is passed as any valid pointer (or null, where the interface allows).
+//! A pointer to an empty buffer is passed as any valid pointer (or null, where the interface
+//! allows).
 //!
-//! **Index width.** 32 bits are for launches in which all of these are below 2^31, so that no sum of two of them wraps:
-//! each number that is passed (lengths, extents, strides times extents); the grid's elements (blocks times threads
-//! times elements) along each dimension; the product of these over all dimensions. The same kernel printed with 64 bits
-//! takes all other launches.
+//! **Index width.** 32 bits are for launches in which all of these are below 2^31, so that no sum
+//! of two of them wraps: each number that is passed (lengths, extents, strides times extents); the
+//! grid's elements (blocks times threads times elements) along each dimension; the product of these
+//! over all dimensions. The same kernel printed with 64 bits takes all other launches.
 //!
-//! **Grid.** The last dimension, along which neighbours lie side by side in memory, is the hardware's first (`x`);
-//! the last but one is its second (`y`); all that come before are its third (`z`), the first of them the slowest. So
-//! in up to three dimensions nothing is divided. A block has exactly the threads of the work division. A work division
-//! without blocks is not launched. Hardware has limits on the number of blocks along an axis:
+//! **Grid.** The last dimension, along which neighbours lie side by side in memory, is the
+//! hardware's first (`x`); the last but one is its second (`y`); all that come before are its third
+//! (`z`), the first of them the slowest. So in up to three dimensions nothing is divided. A block
+//! has exactly the threads of the work division. A work division without blocks is not launched.
+//! Hardware has limits on the number of blocks along an axis:
 //!
-//! * CUDA C: grid and block dimensions as said; dynamic shared memory of [`Printed::dynamic_shared`] bytes. The kernel
-//!   loops over blocks: a grid of at least one and at most as many blocks as the division has, along each axis, does
-//!   all the work; along `x` with indices of 32 bits, of which the hardware has as many, it has to be as many.
-//! * OpenCL C: global size = blocks × block's threads along each axis, local size = block's threads. A grid that is
-//!   too large is launched in pieces, each with the global work offset (first block × block's threads) of its first
-//!   block. (There are no loops over blocks here, as compilers for CPUs make work-item loops out of a kernel, and those
-//!   with barriers inside of other loops are where they go wrong.)
-//! * C99: the entry is `int32_t entry(void *const *arguments)`, where `arguments[i]` points to the bytes of
-//!   parameter `i` (as for `cuLaunchKernel`). It runs the whole grid, one block after the other, and returns 0, or 1
-//!   if there is not enough memory. Blocks with barriers run their threads as coroutines (`ucontext`): a thread runs
-//!   up to a barrier, then the next. Compiled with anything that takes GNU C99, on a POSIX system.
+//! * CUDA C: grid and block dimensions as said; dynamic shared memory of
+//!   [`Printed::dynamic_shared`] bytes. The kernel loops over blocks: a grid of at least one and at
+//!   most as many blocks as the division has, along each axis, does all the work; along `x` with
+//!   indices of 32 bits, of which the hardware has as many, it has to be as many.
+//! * OpenCL C: global size = blocks × block's threads along each axis, local size = block's
+//!   threads. A grid that is too large is launched in pieces, each with the global work offset
+//!   (first block × block's threads) of its first block. (There are no loops over blocks here, as
+//!   compilers for CPUs make work-item loops out of a kernel, and those with barriers inside of
+//!   other loops are where they go wrong.)
+//! * C99: the entry is `int32_t entry(void *const *arguments)`, where `arguments[i]` points to the
+//!   bytes of parameter `i` (as for `cuLaunchKernel`). It runs the whole grid, one block after the
+//!   other, and returns 0, or 1 if there is not enough memory. Blocks with barriers run their
+//!   threads as coroutines (`ucontext`): a thread runs up to a barrier, then the next. Compiled
+//!   with anything that takes GNU C99, on a POSIX system.
 //!
-//! **Faults.** The record is [`FAULT_WORDS`] zeros before a launch. The first fault claims its first word with an
-//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] decodes it. In CUDA C a fence
-//! follows, so that a host that learns of the launch's end from a later command sees the record. Without checks
-//! ([`Options::checked`]) accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
+//! **Faults.** The record is [`FAULT_WORDS`] zeros before a launch. The first fault claims its
+//! first word with an atomic compare-exchange and fills in the rest; after the launch
+//! [`Printed::fault`] decodes it. In CUDA C a fence follows, so that a host that learns of the
+//! launch's end from a later command sees the record. Without checks ([`Options::checked`])
+//! accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
 //! assertions still record.
 //!
 //! # What is printed
 //!
-//! The user's names are kept, made legal and unique ([`Name`](crate::Name)s that are a target's words get a number).
-//! A value without a name that is used once becomes part of the expression that uses it, where nothing between the
-//! two can change its value; then it has the parentheses that it needs and no more. Runtime functions begin with
-//! `quipu_`, and only those that are called are there. `#line` directives lead debuggers and compilers' errors to the
-//! user's source.
+//! The user's names are kept, made legal and unique ([`Name`](crate::Name)s that are a target's
+//! words get a number). A value without a name that is used once becomes part of the expression
+//! that uses it, where nothing between the two can change its value; then it has the parentheses
+//! that it needs and no more. Runtime functions begin with `quipu_`, and only those that are called
+//! are there. `#line` directives lead debuggers and compilers' errors to the user's source.
 //!
-//! Signed arithmetic is done in unsigned types and cast back, as overflow is undefined in C. Behaviour that C leaves
-//! to the implementation, and that is the same on every target, is taken for granted: casts to a narrower integer
-//! drop bits, `>>` of a signed integer copies the sign, floats are IEEE 754's, the implicit promotion of 8 and 16 bit
-//! integers is to 32 bits.
+//! Signed arithmetic is done in unsigned types and cast back, as overflow is undefined in C.
+//! Behaviour that C leaves to the implementation, and that is the same on every target, is taken
+//! for granted: casts to a narrower integer drop bits, `>>` of a signed integer copies the sign,
+//! floats are IEEE 754's, the implicit promotion of 8 and 16 bit integers is to 32 bits.
 
 mod arithmetic;
 mod c99;
@@ -105,7 +114,8 @@ pub use target::Target;
 /// A language that kernels are printed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// C99 with GNU builtins, for any processor: for tests, and for machines without a better compiler.
+    /// C99 with GNU builtins, for any processor: for tests, and for machines without a better
+    /// compiler.
     C99,
     /// OpenCL C 1.2 and up.
     OpenCl(OpenClFeatures),
@@ -126,21 +136,23 @@ pub struct OpenClFeatures {
     pub subgroup_ballot: bool,
     /// `cl_khr_subgroup_shuffle` and `cl_khr_subgroup_shuffle_relative`: shuffles.
     pub subgroup_shuffle: bool,
-    /// OpenCL C 2.0, or of 3.0 the features `__opencl_c_atomic_order_seq_cst` and `__opencl_c_atomic_scope_device`: fences for
-    /// the threads of other blocks.
+    /// OpenCL C 2.0, or of 3.0 the features `__opencl_c_atomic_order_seq_cst` and
+    /// `__opencl_c_atomic_scope_device`: fences for the threads of other blocks.
     pub device_fence: bool,
-    /// NVIDIA's compiler, which takes PTX: with it sub-groups are its warps, and fences are for the device.
+    /// NVIDIA's compiler, which takes PTX: with it sub-groups are its warps, and fences are for the
+    /// device.
     pub ptx: bool,
-    /// OpenCL 3.0: kernels that need more than OpenCL C 1.2 are OpenCL C 3.0, for a device may lack 2.0 then.
+    /// OpenCL 3.0: kernels that need more than OpenCL C 1.2 are OpenCL C 3.0, for a device may lack
+    /// 2.0 then.
     pub version_3: bool,
-    /// A kernel with barriers may have loops that are written twice, to spare one of them its checks. The compiler of PoCL 4
-    /// and 5 ends the process over some of those.
+    /// A kernel with barriers may have loops that are written twice, to spare one of them its
+    /// checks. The compiler of PoCL 4 and 5 ends the process over some of those.
     pub repeats_beside_barriers: bool,
 }
 
 impl OpenClFeatures {
-    /// True if the device has this for its sub-groups. A kernel that asks for something that it has not is printed
-    /// for warps of one thread.
+    /// True if the device has this for its sub-groups. A kernel that asks for something that it has
+    /// not is printed for warps of one thread.
     #[must_use]
     pub fn offers(self, operation: WarpOperation) -> bool {
         use WarpOperation as W;
@@ -152,14 +164,15 @@ impl OpenClFeatures {
         self.ptx || subgroups
     }
 
-    /// True if the device orders the memory accesses of different blocks by a fence. A kernel that comes to one where
-    /// it does not is refused.
+    /// True if the device orders the memory accesses of different blocks by a fence. A kernel that
+    /// comes to one where it does not is refused.
     #[must_use]
     pub fn fences_device(self) -> bool {
         self.ptx || self.device_fence
     }
 
-    /// The usual features, with the code that the compiler of a platform of this name and version can handle.
+    /// The usual features, with the code that the compiler of a platform of this name and version
+    /// can handle.
     #[must_use]
     pub fn usual_on(platform: &str) -> Self {
         Self {
@@ -194,7 +207,8 @@ impl OpenClFeatures {
         version.split('.').next()?.parse().ok()
     }
 
-    /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups; of 2.0 the fences for the device.
+    /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups; of 2.0 the fences for the
+    /// device.
     pub const USUAL: Self = Self {
         doubles: true,
         wide_atomics: true,
@@ -240,15 +254,17 @@ pub enum ElementOrder {
 /// The options of printing a module. Its [allowances](crate::Allowances) are added to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The width of `usize`, at least: 64 bits where a constant of the module takes them, or a number that it computes may.
+    /// The width of `usize`, at least: 64 bits where a constant of the module takes them, or a
+    /// number that it computes may.
     pub index_width: IndexWidth,
-    /// Only constants widen indices. For tests of arithmetic in 32 bits: other programs get the native results
-    /// without it.
+    /// Only constants widen indices. For tests of arithmetic in 32 bits: other programs get the
+    /// native results without it.
     pub keeps_width: bool,
-    /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is undefined behaviour.
+    /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is
+    /// undefined behaviour.
     pub checked: bool,
-    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
-    /// occur.
+    /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity
+    /// may be taken not to occur.
     pub fast_math: bool,
     /// Products and sums may be contracted to fused multiply-adds.
     pub contract: bool,
@@ -261,8 +277,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Rust's meaning, checked, with the order of elements that suits the printer's language: contiguous in C99, strided in
-    /// OpenCL C and CUDA C.
+    /// Rust's meaning, checked, with the order of elements that suits the printer's language:
+    /// contiguous in C99, strided in OpenCL C and CUDA C.
     #[must_use]
     pub fn new(printer: impl Printer, index_width: IndexWidth) -> Self {
         Self {

@@ -194,7 +194,8 @@ impl<'m> ModulePrinter<'m> {
         self.site_of(site)
     }
 
-    /// The number of a new site of a barrier; none where the language does not find out that not all threads come to it.
+    /// The number of a new site of a barrier; none where the language does not find out that not
+    /// all threads come to it.
     pub(super) fn barrier_site(
         &mut self,
         function: &Function,
@@ -421,7 +422,8 @@ impl<'m> ModulePrinter<'m> {
     fn print(mut self, language: &'static str) -> Result<Printed, PrintError> {
         self.define_structs();
         let constants = self.constants();
-        // Calls lead to functions that may come later in the module: all are declared before the first.
+        // Calls lead to functions that may come later in the module: all are declared before the
+        // first.
         let mut prototypes = String::new();
         let mut functions = String::new();
         for (number, function) in self.module.functions.iter().enumerate() {
@@ -725,7 +727,8 @@ impl<'m> ModulePrinter<'m> {
         if finds_divergence {
             helpers::fault(&mut self.helpers, self.language, dimensions);
         }
-        // All that the kernel calls is printed by now. (A barrier that no thread comes to is not, and has no site.)
+        // All that the kernel calls is printed by now. (A barrier that no thread comes to is not,
+        // and has no site.)
         let records = !self.sites.is_empty() || finds_divergence;
         if records {
             let word = self.language.scalar(Scalar::U32);

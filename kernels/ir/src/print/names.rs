@@ -24,7 +24,8 @@ atomicAdd atomicSub atomicExch atomicMin atomicMax atomicInc atomicDec atomicCAS
 arguments context launch fault quipu
 ";
 
-/// Mathematical functions, of which C has others for `float` and `long double` with an `f` and an `l` at the end.
+/// Mathematical functions, of which C has others for `float` and `long double` with an `f` and an
+/// `l` at the end.
 const MATHEMATICS: &str = "
 abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 exp10 fabs fdim floor
 fma fmax fmin fmod frexp hypot ilogb ldexp log log2 log10 log1p logb mad maxmag minmag modf nan nextafter pow pown
@@ -85,7 +86,8 @@ pub(super) fn legal(wanted: &str) -> String {
         }
     }
     let name = name.trim_end_matches('_');
-    // `_X` and `__x` are the implementation's, `quipu_` is ours, and vectors' and integers' types are many.
+    // `_X` and `__x` are the implementation's, `quipu_` is ours, and vectors' and integers' types
+    // are many.
     let first = name.trim_start_matches('_');
     let generated = first
         .strip_prefix('t')

@@ -174,8 +174,8 @@ impl Language for OpenCl {
             FenceOrder::SequentiallyConsistent => "memory_order_seq_cst",
         };
         match scope {
-            // This fence is for the threads of a block alone, and for all orders: its weaker forms order reads, or
-            // writes, alone.
+            // This fence is for the threads of a block alone, and for all orders: its weaker forms
+            // order reads, or writes, alone.
             Scope::Block => Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into()),
             Scope::Device if self.features.ptx => {
                 Ok("asm volatile(\"membar.gl;\" ::: \"memory\")".into())

@@ -118,8 +118,8 @@ impl FunctionPrinter<'_, '_> {
             }
             Operation::Index(origin, unit, dimension) => position(*origin, *unit, *dimension),
             Operation::Extent(origin, unit, dimension) => extent(*origin, *unit, *dimension),
-            // Those with effects, those that give no scalar or struct, and those that `target` has replaced, are not asked
-            // for.
+            // Those with effects, those that give no scalar or struct, and those that `target` has
+            // replaced, are not asked for.
             Operation::Slice { .. }
             | Operation::Repeat(..)
             | Operation::Call(..)
@@ -158,7 +158,8 @@ impl FunctionPrinter<'_, '_> {
         Expression::primary(text).with(&fields)
     }
 
-    /// A value in an initialiser's braces, where C++ wants exactly the type that is there in memory.
+    /// A value in an initialiser's braces, where C++ wants exactly the type that is there in
+    /// memory.
     pub(super) fn field(&mut self, of: &Type, field: &Expression) -> String {
         match of {
             Type::Scalar(

@@ -8,23 +8,26 @@ use super::module;
 use super::target::{self, Target};
 use super::{Dialect, ElementOrder, Options, PrintError, Printed};
 
-/// What writes kernels down in a language. [`Dialect`] is the printer of this crate's own; any other type may be one, too.
+/// What writes kernels down in a language. [`Dialect`] is the printer of this crate's own; any
+/// other type may be one, too.
 ///
-/// [`Module::print`] takes any printer. It verifies the module before, so a printer is given valid ones only, and adds what
-/// the module needs to the options.
+/// [`Module::print`] takes any printer. It verifies the module before, so a printer is given valid
+/// ones only, and adds what the module needs to the options.
 ///
-/// 1. A printer decides what its target has, by [`Module::on_target`]: branches of a kernel that ask for something else are
-///    left out.
-/// 2. It goes through [`Module::kernel`](crate::Module::kernel), and the functions that it calls. Statements are structured,
-///    and each value is defined once, before it is used.
-/// 3. For an operation that its language has no words for it gives [`PrintError::Unsupported`], with the operation's place.
+/// 1. A printer decides what its target has, by [`Module::on_target`]: branches of a kernel that
+///    ask for something else are left out.
+/// 2. It goes through [`Module::kernel`](crate::Module::kernel), and the functions that it calls.
+///    Statements are structured, and each value is defined once, before it is used.
+/// 3. For an operation that its language has no words for it gives [`PrintError::Unsupported`],
+///    with the operation's place.
 ///
 /// `lab/python` is a printer that is no part of this project. It writes Python.
 pub trait Printer: fmt::Debug + Send + Sync {
     /// The language's name: a short word in lower case, which people type to choose it.
     fn language(&self) -> &'static str;
 
-    /// The order in which threads go through their elements where [`Options::new`] is not told another.
+    /// The order in which threads go through their elements where [`Options::new`] is not told
+    /// another.
     fn elements(&self) -> ElementOrder {
         ElementOrder::Strided
     }
@@ -78,8 +81,8 @@ impl Module {
     /// Writes the module down in a language.
     ///
     /// # Errors
-    /// [`PrintError::Invalid`] if the module is not valid; [`PrintError::Unsupported`] if the language cannot express one of
-    /// its operations.
+    /// [`PrintError::Invalid`] if the module is not valid; [`PrintError::Unsupported`] if the
+    /// language cannot express one of its operations.
     pub fn print(&self, printer: impl Printer, options: &Options) -> Result<Printed, PrintError> {
         self.verify()?;
         let allowed = self.allowances;

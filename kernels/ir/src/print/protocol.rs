@@ -1,4 +1,5 @@
-//! The facts of a printed kernel that a driver needs, in data. Their use is described in [`print`](super).
+//! The facts of a printed kernel that a driver needs, in data. Their use is described in
+//! [`print`](super).
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -28,7 +29,8 @@ pub struct Printed {
     pub dimensions: usize,
     /// The width of `usize` in the source.
     pub index_width: IndexWidth,
-    /// True if the kernel has barriers of its own: its blocks may not have more threads than run at once.
+    /// True if the kernel has barriers of its own: its blocks may not have more threads than run at
+    /// once.
     pub barriers: bool,
     /// True if the kernel has barriers of the grid: all of its blocks have to run at once.
     pub grid_barriers: bool,
@@ -53,20 +55,20 @@ pub struct EntryParameter {
 /// [`KernelInfo::parameters`](crate::KernelInfo::parameters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// The bytes of a uniform parameter: a scalar (`bool` is one byte, `usize` of the index width), or a struct or
-    /// array laid out as C does.
+    /// The bytes of a uniform parameter: a scalar (`bool` is one byte, `usize` of the index width),
+    /// or a struct or array laid out as C does.
     Uniform {
         /// Number of the kernel's parameter.
         parameter: usize,
     },
-    /// A pointer to a buffer's or view's elements. Where a [`Start`](Self::Start) follows, to the beginning of the
-    /// memory object; else to the first element.
+    /// A pointer to a buffer's or view's elements. Where a [`Start`](Self::Start) follows, to the
+    /// beginning of the memory object; else to the first element.
     Pointer {
         /// Number of the kernel's parameter.
         parameter: usize,
     },
-    /// The number of elements from the pointer to the first element: `u64`. OpenCL C only, as its pointers to memory
-    /// objects cannot be moved by the host.
+    /// The number of elements from the pointer to the first element: `u64`. OpenCL C only, as its
+    /// pointers to memory objects cannot be moved by the host.
     Start {
         /// Number of the kernel's parameter.
         parameter: usize,
@@ -90,8 +92,9 @@ pub enum EntryKind {
         /// The dimension.
         dimension: usize,
     },
-    /// OpenCL C: the local memory of an array whose length is given with each launch; as many bytes as its elements
-    /// have, at least one, are asked for with `clSetKernelArg(kernel, i, bytes, NULL)`.
+    /// OpenCL C: the local memory of an array whose length is given with each launch; as many bytes
+    /// as its elements have, at least one, are asked for with
+    /// `clSetKernelArg(kernel, i, bytes, NULL)`.
     SharedPointer {
         /// The array.
         shared: SharedId,
@@ -102,19 +105,21 @@ pub enum EntryKind {
         /// The array.
         shared: SharedId,
     },
-    /// The number of elements of an array whose length is given with each launch: of the index width.
+    /// The number of elements of an array whose length is given with each launch: of the index
+    /// width.
     SharedLength {
         /// The array.
         shared: SharedId,
     },
-    /// The work division, `3 * dimensions` numbers of the index width: the grid's blocks, the block's threads, the
-    /// thread's elements, each along dimension 0 first.
+    /// The work division, `3 * dimensions` numbers of the index width: the grid's blocks, the
+    /// block's threads, the thread's elements, each along dimension 0 first.
     Launch,
-    /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first. Only of kernels with
-    /// [sites](Printed::sites), and in C99 of those with barriers.
+    /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first.
+    /// Only of kernels with [sites](Printed::sites), and in C99 of those with barriers.
     Fault,
-    /// CUDA C: a pointer to [`GRID_BARRIER_WORDS`] `u32`s in device memory, for a kernel with barriers of the grid. They are
-    /// zero before their first launch. A launch leaves them ready for the next one. No two launches use them at a time.
+    /// CUDA C: a pointer to [`GRID_BARRIER_WORDS`] `u32`s in device memory, for a kernel with
+    /// barriers of the grid. They are zero before their first launch. A launch leaves them ready
+    /// for the next one. No two launches use them at a time.
     GridBarrier,
 }
 
@@ -168,17 +173,20 @@ pub enum FaultKind {
     Division,
     /// An assertion that did not hold.
     Assertion,
-    /// Not all threads of a block came to the barrier. C99 only: elsewhere such a kernel's behaviour is undefined.
+    /// Not all threads of a block came to the barrier. C99 only: elsewhere such a kernel's
+    /// behaviour is undefined.
     Divergence,
 }
 
-/// The number of `u32`s of a fault record. By number they are: 0, the site's number and 1, or 0 if nothing went
-/// wrong; 1, nothing; 2 and 3, low half first, the row-major number of the thread in the grid's threads; 4 and 5, the
-/// index (of a range its start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of
-/// a range its end, of an assertion its second value).
+/// The number of `u32`s of a fault record. By number they are: 0, the site's number and 1, or 0 if
+/// nothing went wrong; 1, nothing; 2 and 3, low half first, the row-major number of the thread in
+/// the grid's threads; 4 and 5, the index (of a range its start, of a division the divisor, of an
+/// assertion its first value); 6 and 7, the length (of a range its end, of an assertion its second
+/// value).
 pub const FAULT_WORDS: usize = 8;
 
-/// The number of `u32`s of [`EntryKind::GridBarrier`]: the blocks that wait, and the barriers passed.
+/// The number of `u32`s of [`EntryKind::GridBarrier`]: the blocks that wait, and the barriers
+/// passed.
 pub const GRID_BARRIER_WORDS: usize = 2;
 
 /// The first fault of a launch.
@@ -252,8 +260,8 @@ impl Printed {
         })
     }
 
-    /// The offset of each block-shared array of given length (in order; of [`SharedLength::Fixed`] none) in a block's
-    /// dynamic shared memory, and the number of bytes that this memory needs.
+    /// The offset of each block-shared array of given length (in order; of [`SharedLength::Fixed`]
+    /// none) in a block's dynamic shared memory, and the number of bytes that this memory needs.
     #[must_use]
     pub fn dynamic_shared(&self, lengths: &[u64]) -> (Vec<u64>, u64) {
         let mut end = 0_u64;
@@ -274,9 +282,10 @@ impl Printed {
 }
 
 impl Module {
-    /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), of those of the value as Rust lays it out
-    /// (`repr(C)`, with a `usize` of 64 bits). Bytes between the fields of a struct are not initialised, in either.
-    /// `None` if the parameter is none of these, or the value is of another size.
+    /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), of those of the value as
+    /// Rust lays it out (`repr(C)`, with a `usize` of 64 bits). Bytes between the fields of a
+    /// struct are not initialised, in either. `None` if the parameter is none of these, or the
+    /// value is of another size.
     #[must_use]
     pub fn uniform<'v>(
         &self,
@@ -297,8 +306,8 @@ impl Module {
         if value.len() as u64 != size {
             return None;
         }
-        // Indices are parameters by themselves, not parts of a value in memory; little-endian, as on every device
-        // that there is a driver for.
+        // Indices are parameters by themselves, not parts of a value in memory; little-endian, as
+        // on every device that there is a driver for.
         let (size, _) = layout(self, of, width.bytes());
         value.get(..size as usize)
     }

@@ -1,14 +1,15 @@
-//! A module as it is on a target: its [properties](Property) are numbers there, and so may be a warp's size; branches
-//! that these decide are left out, with all that only they need.
+//! A module as it is on a target: its [properties](Property) are numbers there, and so may be a
+//! warp's size; branches that these decide are left out, with all that only they need.
 //!
-//! 1. Values that are known are replaced by numbers: properties, and comparisons, `!`, `&`, `|` and selections of
-//!    these.
+//! 1. Values that are known are replaced by numbers: properties, and comparisons, `!`, `&`, `|` and
+//!    selections of these.
 //! 2. Of an `if` whose condition is known, the statements that are run take its place.
-//! 3. A variable that holds the result of such an `if` becomes the value that is written to it, and 1. and 2. are
-//!    done again.
-//! 4. Values without effects that nothing uses any more are left out: operands of a selection that was decided.
-//! 5. Device functions that nothing calls any more are left out, and values and variables that nothing defines have the
-//!    type [`Type::Unit`], which each target has.
+//! 3. A variable that holds the result of such an `if` becomes the value that is written to it,
+//!    and 1. and 2. are done again.
+//! 4. Values without effects that nothing uses any more are left out: operands of a selection that
+//!    was decided.
+//! 5. Device functions that nothing calls any more are left out, and values and variables that
+//!    nothing defines have the type [`Type::Unit`], which each target has.
 //!
 //! Code that does not depend on the target is printed as it was written.
 
@@ -27,8 +28,8 @@ use crate::verify::walk;
 use super::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options};
 use super::{facts, width};
 
-/// The dialect for a module: without sub-groups, if some are missing that it uses. Warps are then of one thread, as on a
-/// processor.
+/// The dialect for a module: without sub-groups, if some are missing that it uses. Warps are then
+/// of one thread, as on a processor.
 pub(super) fn dialect_for(module: &Module, dialect: Dialect) -> Dialect {
     let Dialect::OpenCl(features) = dialect else {
         return dialect;
@@ -50,7 +51,8 @@ pub(super) fn dialect_for(module: &Module, dialect: Dialect) -> Dialect {
     })
 }
 
-/// The dialect for a module as it is on its target: OpenCL C 1.2, if it uses no fence of a later one.
+/// The dialect for a module as it is on its target: OpenCL C 1.2, if it uses no fence of a later
+/// one.
 pub(super) fn with_used_fences(module: &Module, dialect: Dialect) -> Dialect {
     let Dialect::OpenCl(features) = dialect else {
         return dialect;
@@ -67,8 +69,8 @@ pub(super) fn with_used_fences(module: &Module, dialect: Dialect) -> Dialect {
     })
 }
 
-/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes
-/// more, or computes a value that may take more.
+/// The width of indices of a module where so many bits would do for its launch: 64 if it has a
+/// constant that takes more, or computes a value that may take more.
 pub(super) fn index_width_for(module: &Module, options: &Options) -> IndexWidth {
     let constants = module.constants.iter();
     let mut takes_more = constants
@@ -84,7 +86,8 @@ pub(super) fn index_width_for(module: &Module, options: &Options) -> IndexWidth 
     }
 }
 
-/// True of an index that is not the same number in 32 bits. The largest of its width is that in any.
+/// True of an index that is not the same number in 32 bits. The largest of its width is that in
+/// any.
 fn takes_64_bits(literal: &Literal) -> bool {
     match literal.scalar {
         Scalar::Index => literal.bits != u64::MAX && u32::try_from(literal.bits).is_err(),
@@ -94,8 +97,9 @@ fn takes_64_bits(literal: &Literal) -> bool {
 }
 
 impl Module {
-    /// A valid module as it is on a target, printed with these options: values and branches that the target decides are left
-    /// out, with all that only they need. For [printers](super::Printer).
+    /// A valid module as it is on a target, printed with these options: values and branches that
+    /// the target decides are left out, with all that only they need. For
+    /// [printers](super::Printer).
     #[must_use]
     pub fn on_target(&self, target: &Target, options: &Options) -> Cow<'_, Self> {
         let mut depends = false;
@@ -431,8 +435,8 @@ enum Short {
     Same(Value),
 }
 
-/// The variables without a name that hold the result of a branch of which one block is left: they are written once, in the
-/// block that they begin in, and read as a whole.
+/// The variables without a name that hold the result of a branch of which one block is left: they
+/// are written once, in the block that they begin in, and read as a whole.
 fn results(locals: &[Local], body: &Block) -> Vec<LocalId> {
     let whole = |place: &Place| match place.root {
         Root::Local(local) => Some((local, place.path.is_empty())),

@@ -1,18 +1,19 @@
 //! The width of indices that a module's arithmetic needs: 32 or 64 bits.
 //!
-//! Natively `usize` and `isize` have 64 bits. A launch whose lengths and extents are below 2^31 is printed for indices of 32, in
-//! which arithmetic wraps around. That changes nothing where only the low half of a result counts: in sums, differences, products,
-//! indices of elements, casts to narrow integers. Elsewhere, as in divisions, comparisons and casts to floats, the number itself
+//! Natively `usize` and `isize` have 64 bits. A launch whose lengths and extents are below 2^31 is
+//! printed for indices of 32, in which arithmetic wraps around. That changes nothing where only the
+//! low half of a result counts: in sums, differences, products, indices of elements, casts to
+//! narrow integers. Elsewhere, as in divisions, comparisons and casts to floats, the number itself
 //! counts. If such a number may be beyond 32 bits, the module is printed for indices of 64.
 //!
-//! This is asked of numbers that come from data, as `x[k] as usize * (k + i)` does, and of variables that grow from
-//! round to round of a loop. Their bounds follow from the promises of a launch ([`LAUNCH`]), from the types that they
-//! are cast from, and from the ends of the loops that they are counted in. Where a variable grows in a loop that does
-//! not compare it, counting by ones is taken to end below 2^31, as a thread counts no further in the time that
-//! devices give it.
+//! This is asked of numbers that come from data, as `x[k] as usize * (k + i)` does, and of
+//! variables that grow from round to round of a loop. Their bounds follow from the promises of a
+//! launch ([`LAUNCH`]), from the types that they are cast from, and from the ends of the loops that
+//! they are counted in. Where a variable grows in a loop that does not compare it, counting by ones
+//! is taken to end below 2^31, as a thread counts no further in the time that devices give it.
 //!
-//! A product of lengths, extents and positions alone is taken to fit: such a product is mostly a number of elements,
-//! which the launch has counted, and that cannot be seen.
+//! A product of lengths, extents and positions alone is taken to fit: such a product is mostly a
+//! number of elements, which the launch has counted, and that cannot be seen.
 
 use std::collections::HashMap;
 
@@ -23,13 +24,16 @@ use crate::statement::{Block, Place, Root, Statement};
 use crate::types::Scalar;
 use crate::verify::walk;
 
-/// The bound below which lengths, extents, positions, and passed values are in a launch for 32 bits.
+/// The bound below which lengths, extents, positions, and passed values are in a launch for 32
+/// bits.
 const LAUNCH: i128 = (1 << 31) - 1;
 
-/// The bound of values that go through arrays, structs and calls, where they are not followed: a little more.
+/// The bound of values that go through arrays, structs and calls, where they are not followed: a
+/// little more.
 const KEPT: i128 = LAUNCH + (1 << 24);
 
-/// Rounds in which the variables of a function are looked at, before one that still grows is given up.
+/// Rounds in which the variables of a function are looked at, before one that still grows is given
+/// up.
 const ROUNDS: usize = 4;
 
 /// The most that a counting variable grows in a round, in all places where it does.
@@ -49,13 +53,15 @@ struct Range {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Any,
-    /// An index or extent of the launch in these dimensions, a bit for each, or a combination of several: the number
-    /// of a position, or the number of positions. None is more than the launch has in all.
+    /// An index or extent of the launch in these dimensions, a bit for each, or a combination of
+    /// several: the number of a position, or the number of positions. None is more than the launch
+    /// has in all.
     Launch {
         dimensions: u32,
         /// True if it is an extent, or a product of some.
         is_extent: bool,
-        /// True if it is the number of a row, in elements: the index in its last dimension is to be added.
+        /// True if it is the number of a row, in elements: the index in its last dimension is to be
+        /// added.
         is_scaled: bool,
     },
     /// At most a number divided by this, and so many more; the number is at most `of`.
@@ -286,8 +292,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable that a loop goes on with only while it, or its sum with something, is no more than an end, and its
-    /// range then.
+    /// A variable that a loop goes on with only while it, or its sum with something, is no more
+    /// than an end, and its range then.
     fn guard(&self, body: &[Statement]) -> Option<(LocalId, Range)> {
         let (
             Statement::If {
@@ -402,7 +408,8 @@ impl Reader<'_> {
         self.locals.insert(local, joined);
     }
 
-    /// True if a variable is loaded at all. (Of one that grows without end the use does not matter.)
+    /// True if a variable is loaded at all. (Of one that grows without end the use does not
+    /// matter.)
     fn is_asked(&self, local: LocalId) -> bool {
         let mut asked = false;
         walk(&self.function.body, &mut |statement| {

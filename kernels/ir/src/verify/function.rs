@@ -1,5 +1,5 @@
-//! Statements: one walk through a function. At each statement it knows the defined values, the variables with a
-//! value, the loops around, and whether the statement is reached.
+//! Statements: one walk through a function. At each statement it knows the defined values, the
+//! variables with a value, the loops around, and whether the statement is reached.
 
 use std::collections::HashMap;
 

@@ -102,12 +102,13 @@ impl Module {
         self.verify_uniformity()
     }
 
-    /// Checks that the source shows that every thread of a block reaches each barrier, and every thread of a warp each of
-    /// its functions. Nothing else may be wrong with the module. [`verify`](Self::verify) does this, too.
+    /// Checks that the source shows that every thread of a block reaches each barrier, and every
+    /// thread of a warp each of its functions. Nothing else may be wrong with the module.
+    /// [`verify`](Self::verify) does this, too.
     ///
     /// # Errors
-    /// The first barrier or warp function that some threads may not reach. The error has its line, the value that may
-    /// differ between threads, and a proposal.
+    /// The first barrier or warp function that some threads may not reach. The error has its line,
+    /// the value that may differ between threads, and a proposal.
     ///
     /// # Panics
     /// Perhaps, if something else is wrong with the module.

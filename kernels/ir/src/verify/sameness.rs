@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-/// The threads for which something is the same, as far as can be seen. Of two that are combined the greater holds.
+/// The threads for which something is the same, as far as can be seen. Of two that are combined the
+/// greater holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Same {
     /// All threads of the grid.

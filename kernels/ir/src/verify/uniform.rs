@@ -1,10 +1,12 @@
-//! The uniformity analysis: whether every thread of a block reaches each barrier, every thread of the grid each barrier of the
-//! grid, and every thread of a warp each function of a warp, as far as the source shows it. On devices anything else is
-//! undefined: a value that is read behind a barrier may not be written yet.
+//! The uniformity analysis: whether every thread of a block reaches each barrier, every thread of
+//! the grid each barrier of the grid, and every thread of a warp each function of a warp, as far as
+//! the source shows it. On devices anything else is undefined: a value that is read behind a
+//! barrier may not be written yet.
 //!
-//! It is the analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter "Uniformity"), for structured
-//! control flow and with levels for warps and for the grid. It computes for each value the threads for which it is
-//! [the same](Same), and for each statement the threads that reach it [together](Way):
+//! It is the analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter
+//! "Uniformity"), for structured control flow and with levels for warps and for the grid. It
+//! computes for each value the threads for which it is [the same](Same), and for each statement the
+//! threads that reach it [together](Way):
 //!
 //! | value | the same for | why |
 //! |---|---|---|
@@ -21,19 +23,22 @@
 //! | a variable | the threads for which all written values are the same, and that reach each write together | |
 //! | a field of a struct or tuple | as a variable of its own | |
 //!
-//! Threads whose condition may differ no longer run together: in the branches of such an `if`, and in each round of a loop that
-//! is left by such a condition. If threads leave from within such an `if`, those after it do not run together either, up to the
-//! end of the statement that is left, or the next round of the loop that is continued. The rounds of a loop over a thread's own
-//! elements are that thread's own.
+//! Threads whose condition may differ no longer run together: in the branches of such an `if`, and
+//! in each round of a loop that is left by such a condition. If threads leave from within such an
+//! `if`, those after it do not run together either, up to the end of the statement that is left, or
+//! the next round of the loop that is continued. The rounds of a loop over a thread's own elements
+//! are that thread's own.
 //!
-//! Everything begins as the same for the grid, and is reduced until nothing changes any more. Barriers are checked after that.
-//! A device function is analysed for each kind of arguments with which it is called.
+//! Everything begins as the same for the grid, and is reduced until nothing changes any more.
+//! Barriers are checked after that. A device function is analysed for each kind of arguments with
+//! which it is called.
 //!
-//! The macro has an analysis of the same name (`phases/uniform.rs` there), which chooses the native form of a block. It sees
-//! tokens without types, before generics are known and functions are inlined, so it may always say no. This one must say yes
-//! wherever the source shows uniformity, so it runs on the result of all that. It must also say yes wherever the macro does:
-//! for parameters that are read, extents, properties, and values computed from these. The corpus of `quipu-kernel` runs such
-//! kernels natively and prints them.
+//! The macro has an analysis of the same name (`phases/uniform.rs` there), which chooses the native
+//! form of a block. It sees tokens without types, before generics are known and functions are
+//! inlined, so it may always say no. This one must say yes wherever the source shows uniformity, so
+//! it runs on the result of all that. It must also say yes wherever the macro does: for parameters
+//! that are read, extents, properties, and values computed from these. The corpus of `quipu-kernel`
+//! runs such kernels natively and prints them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -110,7 +115,8 @@ impl End {
         }
     }
 
-    /// The end of two blocks of which one is run, by threads that come together within the condition.
+    /// The end of two blocks of which one is run, by threads that come together within the
+    /// condition.
     fn of_either(mut self, other: Self, within: Way) -> Self {
         let left = |end: &Self| if end.is_reached { end.left } else { within };
         self.left = left(&self).or(left(&other));

@@ -1,13 +1,15 @@
 //! Memory that many threads change at the same time, each change one step.
 //!
-//! [`Atomics`] is an output that every thread is handed whole ([`Atomically`](crate::Atomically)); block-shared
-//! memory has the same as [`SharedAtomics`]. Each method changes one element and gives its old value. Their order
-//! among each other is all that is promised, for each element by itself (*relaxed*); To publish other memory with
-//! them, put a [fence](crate::Accelerator::fence_device) between: after the memory is written and before the store
-//! that says so, and after the load that sees that store and before the memory is read.
+//! [`Atomics`] is an output that every thread is handed whole ([`Atomically`](crate::Atomically));
+//! block-shared memory has the same as [`SharedAtomics`]. Each method changes one element and gives
+//! its old value. Their order among each other is all that is promised, for each element by itself
+//! (*relaxed*); To publish other memory with them, put a [fence](crate::Accelerator::fence_device)
+//! between: after the memory is written and before the store that says so, and after the load that
+//! sees that store and before the memory is read.
 //!
-//! A change is one step for the threads of the *device*, unless another *scope* is said; in [checking
-//! mode](crate::RunOptions::check) changes of an element by threads that a scope leaves out are reported:
+//! A change is one step for the threads of the *device*, unless another *scope* is said; in
+//! [checking mode](crate::RunOptions::check) changes of an element by threads that a scope leaves
+//! out are reported:
 //!
 //! | scope | a change is one step for | in alpaka (a library for C++) |
 //! |---|---|---|
@@ -138,7 +140,8 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         }
     }
 
-    /// The same, changed in one step for the threads of this thread's block; for others changes may get lost.
+    /// The same, changed in one step for the threads of this thread's block; for others changes may
+    /// get lost.
     #[inline(always)]
     #[must_use]
     pub fn block(self) -> Self {
@@ -149,15 +152,16 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         }
     }
 
-    /// The same, changed in one step for the threads of this thread's grid: as [`device`](Self::device), for no device has
-    /// one that is weaker.
+    /// The same, changed in one step for the threads of this thread's grid: as
+    /// [`device`](Self::device), for no device has one that is weaker.
     #[inline(always)]
     #[must_use]
     pub fn grid(self) -> Self {
         self.device()
     }
 
-    /// The same, changed in one step for all threads of the device, as it is unless something else is said.
+    /// The same, changed in one step for all threads of the device, as it is unless something else
+    /// is said.
     #[inline(always)]
     #[must_use]
     pub fn device(self) -> Self {
@@ -231,18 +235,18 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         add by fetch_add, |old, value| T::sum(old, value);
         /// Subtracts from an element and gives its old value; integers wrap.
         sub by fetch_sub, |old, value| T::difference(old, value);
-        /// Makes an element the smaller of itself and a value, and gives its old value. Of a number and NaN, the
-        /// number is the smaller.
+        /// Makes an element the smaller of itself and a value, and gives its old value. Of a number
+        /// and NaN, the number is the smaller.
         min by fetch_min, |old, value| old.lesser(value);
-        /// Makes an element the greater of itself and a value, and gives its old value. Of a number and NaN, the
-        /// number is the greater.
+        /// Makes an element the greater of itself and a value, and gives its old value. Of a number
+        /// and NaN, the number is the greater.
         max by fetch_max, |old, value| old.greater(value);
         /// Replaces an element and gives its old value.
         exchange by swap, |old, value| value;
     }
 
-    /// Replaces an element if it has the bits of `expected`, and gives its old value: it was replaced if that has
-    /// these bits.
+    /// Replaces an element if it has the bits of `expected`, and gives its old value: it was
+    /// replaced if that has these bits.
     ///
     /// # Panics
     /// If there is no such element.
@@ -261,8 +265,8 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         }
     }
 
-    /// Replaces the value of an element by that of `new`, and gives its old value. `new` is called until no other
-    /// thread came between: its effects may happen several times.
+    /// Replaces the value of an element by that of `new`, and gives its old value. `new` is called
+    /// until no other thread came between: its effects may happen several times.
     ///
     /// # Panics
     /// If there is no such element, and as `new` does.
@@ -285,7 +289,8 @@ impl<T: AtomicInteger> Atomics<'_, T> {
 }
 
 impl Atomics<'_, u32> {
-    /// Adds one to an element, or sets it to zero if it is `last` or more, and gives its old value: counts round.
+    /// Adds one to an element, or sets it to zero if it is `last` or more, and gives its old value:
+    /// counts round.
     ///
     /// # Panics
     /// If there is no such element.
@@ -295,8 +300,8 @@ impl Atomics<'_, u32> {
         self.update(index, |old| if old >= last { 0 } else { old + 1 })
     }
 
-    /// Subtracts one from an element, or sets it to `last` if it is zero or more than `last`, and gives its old
-    /// value: counts round backwards.
+    /// Subtracts one from an element, or sets it to `last` if it is zero or more than `last`, and
+    /// gives its old value: counts round backwards.
     ///
     /// # Panics
     /// If there is no such element.

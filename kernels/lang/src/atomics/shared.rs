@@ -7,8 +7,8 @@ use super::{AtomicElement, Atomics};
 use crate::error::KernelError;
 use crate::shared::{AttachedArray, BlockContext, Shared, SharedArray, SharedElement, SharedPlan};
 
-/// The declaration of an array that the threads of a block share and change in steps: each is handed it as
-/// [`SharedAtomics`]. All zero when a block begins.
+/// The declaration of an array that the threads of a block share and change in steps: each is
+/// handed it as [`SharedAtomics`]. All zero when a block begins.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedAtomicArray<T>(SharedArray<T>);
 
@@ -19,11 +19,11 @@ impl<T: AtomicElement + SharedElement> SharedAtomicArray<T> {
     }
 }
 
-/// Block-shared elements that every thread of the block may change, one step at a time: with the methods of
-/// [`Atomics`].
+/// Block-shared elements that every thread of the block may change, one step at a time: with the
+/// methods of [`Atomics`].
 ///
-/// Changes by other threads before a barrier are seen after it. The order in which threads change an element between
-/// two barriers is not defined.
+/// Changes by other threads before a barrier are seen after it. The order in which threads change
+/// an element between two barriers is not defined.
 ///
 /// ```
 /// # use quipu_kernel::{BlockAccelerator, SharedAtomics};
@@ -59,7 +59,8 @@ impl<'b, T: AtomicElement> Deref for SharedAtomics<'b, T> {
     }
 }
 
-// SAFETY: the array is placed and attached as any other, and threads are handed shared references to atomics.
+// SAFETY: the array is placed and attached as any other, and threads are handed shared references
+// to atomics.
 unsafe impl<T: AtomicElement + SharedElement> Shared for SharedAtomicArray<T> {
     type Attached = AttachedArray<T>;
     type Write<'b> = SharedAtomics<'b, T>;
@@ -75,8 +76,8 @@ unsafe impl<T: AtomicElement + SharedElement> Shared for SharedAtomicArray<T> {
 
     #[inline(always)]
     unsafe fn hand_out<'b>(attached: &'b AttachedArray<T>, _thread: usize) -> SharedAtomics<'b, T> {
-        // SAFETY: the array was zeroed, starts at a cache line, and is of the atomics' size and patterns; nobody
-        // reaches it but through these references.
+        // SAFETY: the array was zeroed, starts at a cache line, and is of the atomics' size and
+        // patterns; nobody reaches it but through these references.
         let elements =
             unsafe { std::slice::from_raw_parts(attached.as_ptr().cast(), attached.len()) };
         let atomics = Atomics::new(elements, attached.block_runs_alone(), attached.is_watched());

@@ -1,15 +1,15 @@
 //! Barriers: the threads of a block meet at them.
 //!
-//! A thread meets the others of its block through its [`Port`]: it *arrives*, with the place in the source, with the
-//! arrays that it turns and with a vote, and then asks whether all have. Each way to run a block has its own: in
-//! [`polled`], the native way, the threads are state machines on one core; the test modes of
-//! [`launch`](crate::launch) have one that is slow and watches.
+//! A thread meets the others of its block through its [`Port`]: it *arrives*, with the place in the
+//! source, with the arrays that it turns and with a vote, and then asks whether all have. Each way
+//! to run a block has its own: in [`polled`], the native way, the threads are state machines on one
+//! core; the test modes of [`launch`](crate::launch) have one that is slow and watches.
 //!
-//! All of them make one promise, on which alone the safety of shared arrays rests: an arrival becomes ready only
-//! after *every* thread of the block came to the same place with the same arrays, without another arrival since the
-//! last time. That holds whatever else a kernel does with these futures (polls them by hand, drops them, leaks them,
-//! joins two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has no
-//! name.
+//! All of them make one promise, on which alone the safety of shared arrays rests: an arrival
+//! becomes ready only after *every* thread of the block came to the same place with the same
+//! arrays, without another arrival since the last time. That holds whatever else a kernel does with
+//! these futures (polls them by hand, drops them, leaks them, joins two of them). A thread cannot
+//! hand them to another, as they borrow its accelerator, whose lifetime has no name.
 
 mod polled;
 

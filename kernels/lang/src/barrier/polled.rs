@@ -1,24 +1,28 @@
 //! The barrier of a block whose threads are state machines polled on one core.
 //!
-//! A block runs in *rounds*. In a round the scheduler ([`launch`](crate::launch)) polls each thread of the block
-//! once, in order; a thread runs up to its next barrier, arrives there, and gives way. One word is kept, [`ARRIVED`]:
-//! the place at which the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or two,
-//! so every instruction counts:
+//! A block runs in *rounds*. In a round the scheduler ([`launch`](crate::launch)) polls each thread
+//! of the block once, in order; a thread runs up to its next barrier, arrives there, and gives way.
+//! One word is kept, [`ARRIVED`]: the place at which the thread that is being polled has arrived. A
+//! thread and a barrier cost a nanosecond or two, so every instruction counts:
 //!
-//! * The word is a variable of the operating system's thread, so that no code has to keep or load its address. Code
-//!   that runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
-//! * Nothing is passed from one thread to the next but through a branch, which the processor predicts; counting the
-//!   arrivals would make each thread wait for the store of the one before it.
+//! * The word is a variable of the operating system's thread, so that no code has to keep or load
+//!   its address. Code that runs a block leaves it as it was found ([`Polling`]), as a kernel may
+//!   run a launch of its own.
+//! * Nothing is passed from one thread to the next but through a branch, which the processor
+//!   predicts; counting the arrivals would make each thread wait for the store of the one before
+//!   it.
 //!
 //! 1. Before each poll the scheduler clears `ARRIVED`.
-//! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was polled again, and so
-//!    all threads came to the same barrier in the round before.
-//! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier, marked if it turns
-//!    arrays. It marks it once more if it does not turn the arrays that the first thread of the last round turned.
-//! 4. After each poll the scheduler compares `ARRIVED` with the value that it expects: that of the first thread of
-//!    the round. Usually it is the same as in the round before, as barriers are in loops.
-//! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is complete, the
-//!    votes are published, and the next round begins.
+//! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was
+//!    polled again, and so all threads came to the same barrier in the round before.
+//! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier,
+//!    marked if it turns arrays. It marks it once more if it does not turn the arrays that the
+//!    first thread of the last round turned.
+//! 4. After each poll the scheduler compares `ARRIVED` with the value that it expects: that of the
+//!    first thread of the round. Usually it is the same as in the round before, as barriers are in
+//!    loops.
+//! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is
+//!    complete, the votes are published, and the next round begins.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -42,7 +46,8 @@ const _: () = assert!(
 );
 
 thread_local! {
-    /// The place at which the block's thread that is being polled has arrived: address and marks, 0 before it did.
+    /// The place at which the block's thread that is being polled has arrived: address and marks, 0
+    /// before it did.
     static ARRIVED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -242,8 +247,9 @@ fn site_of(word: usize) -> Option<Site> {
     unsafe { pointer.as_ref() }
 }
 
-// SAFETY: a thread is polled again only after the scheduler has seen all arrive at one place with one set of arrays
-// (step 4: turning others than the first is marked, and marks are compared), and each once only (step 3).
+// SAFETY: a thread is polled again only after the scheduler has seen all arrive at one place with
+// one set of arrays (step 4: turning others than the first is marked, and marks are compared), and
+// each once only (step 3).
 unsafe impl Port for BarrierState {
     type Ticket<'p> = ();
 

@@ -1,20 +1,23 @@
 //! The checking mode: mistakes that a kernel can make, found where they are made.
 //!
-//! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an error that names
-//!   the kernel, the thread and the line. A plain panic leaves these to the panic hook.
-//! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, the
-//!   threads that last wrote and read it, the places in the source, and the number of barriers that the block had
-//!   passed then (the *epoch*). Two threads of a block that reach an element in the same epoch, or of different
-//!   blocks in any epoch, race if one of them writes: nothing orders them. Unless both threads have come to a fence
-//!   for the device since the first access: then it is assumed that the one has signalled the other by an atomic.
-//! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with threads that their
-//!   [`Scope`] leaves out. Memory of neither kind cannot race.
+//! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an
+//!   error that names the kernel, the thread and the line. A plain panic leaves these to the panic
+//!   hook.
+//! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for
+//!   each element, the threads that last wrote and read it, the places in the source, and the
+//!   number of barriers that the block had passed then (the *epoch*). Two threads of a block that
+//!   reach an element in the same epoch, or of different blocks in any epoch, race if one of them
+//!   writes: nothing orders them. Unless both threads have come to a fence for the device since the
+//!   first access: then it is assumed that the one has signalled the other by an atomic.
+//! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with
+//!   threads that their [`Scope`] leaves out. Memory of neither kind cannot race.
 //!
-//! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups), so races are seen between the blocks of one
-//! call. A front end that checks has all blocks of a launch run in one call, whatever parts a driver splits it into.
+//! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups), so races are seen
+//! between the blocks of one call. A front end that checks has all blocks of a launch run in one
+//! call, whatever parts a driver splits it into.
 //!
-//! The watch is kept per thread of the operating system: a mode sets the thread of the kernel that runs
-//! ([`contained`]), and accesses of views that are watched come to [`note`].
+//! The watch is kept per thread of the operating system: a mode sets the thread of the kernel that
+//! runs ([`contained`]), and accesses of views that are watched come to [`note`].
 
 mod panics;
 mod shadow;

@@ -14,14 +14,15 @@ pub(super) struct Caught {
 
 thread_local! {
     static CATCHES: Cell<bool> = const { Cell::new(false) };
-    /// Empty unless a panic is on its way to [`catch`]. It has no destructor: a kernel may run in that of another thread-local.
+    /// Empty unless a panic is on its way to [`catch`]. It has no destructor: a kernel may run in
+    /// that of another thread-local.
     static CAUGHT: ManuallyDrop<RefCell<Caught>> = const {
         ManuallyDrop::new(RefCell::new(Caught { message: String::new(), place: String::new() }))
     };
 }
 
-/// Runs something whose panics are not printed but given back. The process's panic hook is wrapped for that, once;
-/// other panics reach it unchanged.
+/// Runs something whose panics are not printed but given back. The process's panic hook is wrapped
+/// for that, once; other panics reach it unchanged.
 pub(super) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, Caught> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

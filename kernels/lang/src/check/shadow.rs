@@ -42,7 +42,8 @@ impl Access {
         }
     }
 
-    /// True if nothing orders it and a later one, one of them writes, and they are no steps for both threads.
+    /// True if nothing orders it and a later one, one of them writes, and they are no steps for
+    /// both threads.
     fn races_with(&self, later: &Self, fences: &Fences) -> bool {
         let (one, two) = (self.watched, later.watched);
         let same_thread = one.group == two.group && one.thread == two.thread;
@@ -83,9 +84,9 @@ impl Fences {
     }
 }
 
-/// The accesses of an element: the last writer's, and those of two different readers since (any more race with the
-/// same accesses as these do). And one before the last writer's whose scope was narrower, as it may race with threads
-/// with which the last writer's does not.
+/// The accesses of an element: the last writer's, and those of two different readers since (any
+/// more race with the same accesses as these do). And one before the last writer's whose scope was
+/// narrower, as it may race with threads with which the last writer's does not.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trace {
     writer: Option<Access>,
@@ -112,7 +113,8 @@ impl Trace {
             self.readers[0] = Some(access);
         } else {
             let [one, _] = self.readers;
-            // Of readers of an epoch that is over, none can race any more, unless they are of another block.
+            // Of readers of an epoch that is over, none can race any more, unless they are of
+            // another block.
             let over = one.is_some_and(|one| {
                 one.watched.group == access.watched.group
                     && one.watched.epoch != access.watched.epoch
@@ -196,7 +198,8 @@ impl Shadow {
 mod tests {
     use super::*;
 
-    /// True if the last of these accesses races with one before: block, thread, epoch, and whether it writes.
+    /// True if the last of these accesses races with one before: block, thread, epoch, and whether
+    /// it writes.
     fn last_races(accesses: &[(u64, usize, u64, bool)]) -> bool {
         let mut trace = Trace::default();
         let mut races = false;

@@ -5,8 +5,8 @@ use crate::error::KernelError;
 use crate::extent::Extent;
 use quipu_kernel_ir as ir;
 
-/// The bounds of a kernel's launches, from `#[kernel(block_threads = […], max_block_threads = …, min_blocks = …)]`.
-/// The compilers of devices get them, and a launch that disagrees is refused.
+/// The bounds of a kernel's launches, from `#[kernel(block_threads = […], max_block_threads = …,
+/// min_blocks = …)]`. The compilers of devices get them, and a launch that disagrees is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchBounds<const D: usize> {
     /// The threads of each block along each dimension.
@@ -43,7 +43,8 @@ impl<const D: usize> LaunchBounds<D> {
         limits
     }
 
-    /// The division of so many elements where the size of a block is said: each thread has one element.
+    /// The division of so many elements where the size of a block is said: each thread has one
+    /// element.
     #[must_use]
     pub fn divide(&self, elements: Extent<D>) -> Option<Result<WorkDivision<D>, KernelError>> {
         let threads = self.block_threads?;

@@ -88,9 +88,9 @@ pub struct AcceleratorLimits {
 impl AcceleratorLimits {
     /// A native device of so many cores (at least one is assumed).
     ///
-    /// A block runs on one core, so one thread of many elements is best, and the grid and the elements
-    /// are without limit. A block's threads and shared memory have limits only so that a mistake does
-    /// not ask for gigabytes.
+    /// A block runs on one core, so one thread of many elements is best, and the grid and the
+    /// elements are without limit. A block's threads and shared memory have limits only so that a
+    /// mistake does not ask for gigabytes.
     pub const fn native(cores: usize) -> Self {
         Self {
             multiprocessors: if cores == 0 { 1 } else { cores },

@@ -1,13 +1,13 @@
 //! The division of a launch's work: a grid of blocks, a block of threads, a thread of elements.
 //!
-//! Blocks are independent of each other and run in any order, on any core. The threads of a block can
-//! wait for each other and share memory. A thread goes through its elements one after the other; on a
-//! native device, where a thread is a loop, that is the level to put the work at.
+//! Blocks are independent of each other and run in any order, on any core. The threads of a block
+//! can wait for each other and share memory. A thread goes through its elements one after the
+//! other; on a native device, where a thread is a loop, that is the level to put the work at.
 //!
-//! Invariants of a [`WorkDivision`], checked when it is made: no block is without a thread and no thread without an
-//! element; and the blocks, the threads and the elements of the whole grid can each be counted by a `usize`, in every
-//! dimension and in all. So code that holds one multiplies without checking. A grid of zero blocks is valid and does
-//! nothing.
+//! Invariants of a [`WorkDivision`], checked when it is made: no block is without a thread and no
+//! thread without an element; and the blocks, the threads and the elements of the whole grid can
+//! each be counted by a `usize`, in every dimension and in all. So code that holds one multiplies
+//! without checking. A grid of zero blocks is valid and does nothing.
 
 mod bounds;
 mod limits;
@@ -146,8 +146,8 @@ impl<const D: usize> WorkDivision<D> {
 
     /// The number of elements along each dimension of `extent` that are one thread's own.
     ///
-    /// Those of the division where the grid covers the extent, which costs no division; else as many
-    /// more as it takes to give every element to some thread.
+    /// Those of the division where the grid covers the extent, which costs no division; else as
+    /// many more as it takes to give every element to some thread.
     #[inline(always)]
     pub(crate) fn share(&self, extent: Extent<D>) -> Extent<D> {
         let threads = self.grid_threads();

@@ -1,9 +1,11 @@
-//! Occupancy: the number of blocks of a kernel that a device runs at once, and its use for dividing the work.
+//! Occupancy: the number of blocks of a kernel that a device runs at once, and its use for dividing
+//! the work.
 //!
-//! A GPU's multiprocessor holds several blocks, as many as its registers, its shared memory and its lists of threads
-//! and blocks have room for; while some wait for memory, others compute. Their number depends on the kernel, as it
-//! was compiled. So a device that knows it is asked about each kernel ([`Occupancy`]), and an automatic division goes
-//! by the answer: [`AcceleratorLimits::for_kernel`] gives limits with preferences that suit the kernel, and
+//! A GPU's multiprocessor holds several blocks, as many as its registers, its shared memory and its
+//! lists of threads and blocks have room for; while some wait for memory, others compute. Their
+//! number depends on the kernel, as it was compiled. So a device that knows it is asked about each
+//! kernel ([`Occupancy`]), and an automatic division goes by the answer:
+//! [`AcceleratorLimits::for_kernel`] gives limits with preferences that suit the kernel, and
 //! [`WorkDivision::for_elements`](super::WorkDivision::for_elements) does the rest.
 
 use super::AcceleratorLimits;
@@ -11,14 +13,14 @@ use crate::error::{Exceeded, KernelError};
 
 /// A device's knowledge of a compiled kernel.
 ///
-/// A driver that can ask its interface (CUDA has a call for it) answers from there. One that knows numbers only has
-/// [`Multiprocessor::holding`].
+/// A driver that can ask its interface (CUDA has a call for it) answers from there. One that knows
+/// numbers only has [`Multiprocessor::holding`].
 pub trait Occupancy {
     /// The most threads that a block of the kernel can have.
     fn max_block_threads(&self) -> usize;
 
-    /// The number of blocks of so many threads that one multiprocessor runs at once, with the shared memory that
-    /// these blocks have; 0 if it cannot run any.
+    /// The number of blocks of so many threads that one multiprocessor runs at once, with the
+    /// shared memory that these blocks have; 0 if it cannot run any.
     fn resident_blocks(&self, block_threads: usize) -> usize;
 }
 
@@ -29,7 +31,8 @@ pub struct KernelResources {
     pub registers: usize,
     /// Bytes that each block shares, whatever its size.
     pub shared_bytes: usize,
-    /// Bytes that each block shares for each of its threads: of arrays whose length goes by the block's extent.
+    /// Bytes that each block shares for each of its threads: of arrays whose length goes by the
+    /// block's extent.
     pub shared_bytes_per_thread: usize,
     /// Threads of a block, at most.
     pub max_block_threads: usize,
@@ -128,18 +131,20 @@ impl Occupancy for Held {
                 has.threads,
                 warps.saturating_mul(has.warp_size.max(1)),
             ))
-            // A warp's registers are all of one multiprocessor, so it is warps that there is room for.
+            // A warp's registers are all of one multiprocessor, so it is warps that there is room
+            // for.
             .min(room(has.registers, of_warp) / warps)
             .min(room(has.shared_bytes, in_units(of_block, has.shared_unit)))
     }
 }
 
 impl AcceleratorLimits {
-    /// The limits for launches of one kernel: with blocks as large as the kernel's may be, a preference for blocks of
-    /// which as many threads as possible run at once, and as many "multiprocessors" as blocks of that size do.
+    /// The limits for launches of one kernel: with blocks as large as the kernel's may be, a
+    /// preference for blocks of which as many threads as possible run at once, and as many
+    /// "multiprocessors" as blocks of that size do.
     ///
-    /// Of sizes with equally many threads at once the one next to the device's preferred size is taken, the smaller of
-    /// two. Sizes are multiples of the warp's.
+    /// Of sizes with equally many threads at once the one next to the device's preferred size is
+    /// taken, the smaller of two. Sizes are multiples of the warp's.
     ///
     /// ```
     /// # use quipu_kernel::{AcceleratorLimits, KernelResources, Multiprocessor, WorkDivision};

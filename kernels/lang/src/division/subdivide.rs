@@ -1,7 +1,7 @@
 //! Work divisions that fit a device, found from the number of elements.
 //!
-//! Sizes that do not divide are rounded up: the last block of a dimension sticks out, and the elements
-//! that a thread is handed are clipped to the extent it asks for.
+//! Sizes that do not divide are rounded up: the last block of a dimension sticks out, and the
+//! elements that a thread is handed are clipped to the extent it asks for.
 
 use super::{AcceleratorLimits, PerDimension, WorkDivision};
 use crate::error::KernelError;
@@ -23,8 +23,8 @@ pub enum Subdivision {
 /// them, so that an uneven load still ends evenly.
 const GROUPS_PER_MULTIPROCESSOR: usize = 8;
 
-/// ... or this many, of one thread each: these run one after the other, and half of the last one's time is shared
-/// with no other.
+/// ... or this many, of one thread each: these run one after the other, and half of the last one's
+/// time is shared with no other.
 const SINGLE_GROUPS_PER_MULTIPROCESSOR: usize = 32;
 
 /// ... but gives no thread fewer than one in this many of its preferred elements for it.
@@ -78,8 +78,8 @@ impl<const D: usize> WorkDivision<D> {
         Self::covering(total, threads, elements, limits)
     }
 
-    /// The division of `total` elements into threads of `thread_elements` each and blocks as large as
-    /// the device allows and `subdivision` permits.
+    /// The division of `total` elements into threads of `thread_elements` each and blocks as large
+    /// as the device allows and `subdivision` permits.
     ///
     /// # Errors
     /// As [`for_elements`](Self::for_elements), and [`KernelError::EmptyBlock`] for threads of no
@@ -107,12 +107,13 @@ impl<const D: usize> WorkDivision<D> {
         Self::covering(total, threads, elements, limits)
     }
 
-    /// As [`subdivide`](Self::subdivide), with full blocks only: in every dimension the threads of a block divide those
-    /// that the elements need, so that no block sticks out. (The last thread's elements may.)
+    /// As [`subdivide`](Self::subdivide), with full blocks only: in every dimension the threads of
+    /// a block divide those that the elements need, so that no block sticks out. (The last thread's
+    /// elements may.)
     ///
-    /// Where few numbers divide the extent, blocks are small: one thread each, along a dimension of a prime number of
-    /// threads that is larger than a block can be. Sides that shall be close to equal grow in turns, the shortest
-    /// first, while any can.
+    /// Where few numbers divide the extent, blocks are small: one thread each, along a dimension of
+    /// a prime number of threads that is larger than a block can be. Sides that shall be close to
+    /// equal grow in turns, the shortest first, while any can.
     ///
     /// ```
     /// use quipu_kernel::{AcceleratorLimits, Extent, Subdivision, WorkDivision};
@@ -139,7 +140,8 @@ impl<const D: usize> WorkDivision<D> {
         if largest.block_count() == 0 {
             return Ok(largest);
         }
-        // The elements that a thread has in the end, which may be more for the sake of the grid's limits.
+        // The elements that a thread has in the end, which may be more for the sake of the grid's
+        // limits.
         let elements = largest.thread_elements();
         let needed = total.tiles(elements);
         let most = largest.block_threads();
@@ -163,8 +165,8 @@ impl<const D: usize> WorkDivision<D> {
         Self::covering(total, threads, elements, limits)
     }
 
-    /// The grid of such blocks that covers `total`. Where a device's grid is too small for that, its
-    /// threads get more elements instead.
+    /// The grid of such blocks that covers `total`. Where a device's grid is too small for that,
+    /// its threads get more elements instead.
     fn covering(
         total: Extent<D>,
         threads: Extent<D>,
@@ -200,7 +202,8 @@ fn largest_divisor(number: usize, most: usize) -> usize {
     (1..=most.min(number)).rev().find(divides).unwrap_or(1)
 }
 
-/// For each number a divisor of it: ever the shortest of the sides that can grow does, by as little as divides, until none can.
+/// For each number a divisor of it: ever the shortest of the sides that can grow does, by as little
+/// as divides, until none can.
 fn close_to_equal_divisors<const D: usize>(
     needed: Extent<D>,
     limits: &AcceleratorLimits,

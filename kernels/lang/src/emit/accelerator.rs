@@ -1,4 +1,5 @@
-//! A kernel's calls of its accelerator: its thread's position, extents, its own elements; and barriers.
+//! A kernel's calls of its accelerator: its thread's position, extents, its own elements; and
+//! barriers.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -235,7 +236,8 @@ impl<const D: usize> Sketch<D> {
             let threads = self::count(s, Origin::Grid, Unit::Threads);
             let rounds = ceiling_division(s, count, threads);
             let f = &mut s.frame().function;
-            // No product goes round, of a count that is the greatest number nearly: all threads have as many rounds.
+            // No product goes round, of a count that is the greatest number nearly: all threads
+            // have as many rounds.
             let zero = f.index_literal(0);
             let rest = f.binary(BinaryOperation::Subtract, zero, threads);
             let most = f.binary(BinaryOperation::Divide, rest, threads);

@@ -1,7 +1,8 @@
 //! Iterators whose items have numbers, and the adapters that make others of these.
 //!
-//! Such an iterator is [`Items`]: their number, and a function that makes the one with a number. So an adapter is
-//! arithmetic on counts and numbers, and a loop over an adapted iterator counts one variable.
+//! Such an iterator is [`Items`]: their number, and a function that makes the one with a number. So
+//! an adapter is arithmetic on counts and numbers, and a loop over an adapted iterator counts one
+//! variable.
 
 use std::marker::PhantomData;
 use std::ops::{Range, RangeFrom, RangeInclusive};
@@ -36,7 +37,8 @@ pub struct Items {
 #[derive(Clone, Copy)]
 pub(super) enum Count {
     Of(Value),
-    /// Those with numbers up to this one, unless there are none: how many these are may be more than the greatest number.
+    /// Those with numbers up to this one, unless there are none: how many these are may be more
+    /// than the greatest number.
     To {
         last: Value,
         is_empty: Value,
@@ -263,7 +265,8 @@ impl Count {
         }
     }
 
-    /// The last number, and true if there is none. Of an endless iterator it is the greatest there is.
+    /// The last number, and true if there is none. Of an endless iterator it is the greatest there
+    /// is.
     fn last(self, s: &mut State, scalar: Scalar) -> (Value, Value) {
         match self {
             Self::To { last, is_empty } => (last, is_empty),
@@ -338,8 +341,8 @@ impl Indexed for Rounds {
     }
 }
 
-/// Parts of a slice of so many elements each: `x.windows(n)`, which begin at each element; `x.chunks(n)`, of which the last may
-/// be shorter; and `x.chunks_exact(n)`, without that.
+/// Parts of a slice of so many elements each: `x.windows(n)`, which begin at each element;
+/// `x.chunks(n)`, of which the last may be shorter; and `x.chunks_exact(n)`, without that.
 #[derive(Debug)]
 pub struct Parts<T, const FORM: u8>(PhantomData<fn() -> T>);
 

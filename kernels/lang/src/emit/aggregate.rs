@@ -28,8 +28,8 @@ fn tuple_raw(
     })
 }
 
-/// A struct, or a value of the variant of a name: its fields by name, in the order in which they were written, and
-/// the struct that gives the others.
+/// A struct, or a value of the variant of a name: its fields by name, in the order in which they
+/// were written, and the struct that gives the others.
 #[track_caller]
 pub fn structure<T: KernelValue>(
     name: &str,

@@ -1,10 +1,11 @@
 //! Calls of device functions.
 //!
-//! A function whose arguments are values becomes a function of the module, one for each set of type parameters
-//! and types of arguments. One that is given a reference to a place, a part of the accelerator, or the accelerator itself is
-//! written into its caller, as no target could pass these. A call that is never reached is not written at all. A function
-//! that calls itself is refused, directly or through others: it would be written for ever, or has no end on devices without
-//! a stack.
+//! A function whose arguments are values becomes a function of the module, one for each set of type
+//! parameters and types of arguments. One that is given a reference to a place, a part of the
+//! accelerator, or the accelerator itself is written into its caller, as no target could pass
+//! these. A call that is never reached is not written at all. A function that calls itself is
+//! refused, directly or through others: it would be written for ever, or has no end on devices
+//! without a stack.
 
 use std::panic::Location;
 
@@ -28,12 +29,14 @@ pub struct Callee {
     pub place: (&'static str, u32, u32),
     /// True if it is always written into its caller.
     pub inline: bool,
-    /// True if it takes closures, which may call it in turn without end to it: each is written where it is called.
+    /// True if it takes closures, which may call it in turn without end to it: each is written
+    /// where it is called.
     pub takes_closures: bool,
 }
 
-/// The most times that functions that take closures are written into themselves. Closures of one function may have
-/// the same name. So a call of `twice` in the closure for `twice` is only told from one without end by its depth.
+/// The most times that functions that take closures are written into themselves. Closures of one
+/// function may have the same name. So a call of `twice` in the closure for `twice` is only told
+/// from one without end by its depth.
 const MOST_NESTED: usize = 16;
 
 const RECURSION: &str = "a device function that calls itself, directly or through others, has no end on some devices; write a loop";
@@ -48,8 +51,8 @@ pub fn call<R: ?Sized, W: FnMut(&[Raw]) -> Expr<R>>(
     Expr::from_raw(call_raw(
         callee,
         arguments,
-        // The type of the body tells functions of one trait apart that differ in the trait's parameters:
-        // `Operator<u32>` and `Operator<f32>` of one operator.
+        // The type of the body tells functions of one trait apart that differ in the trait's
+        // parameters: `Operator<u32>` and `Operator<f32>` of one operator.
         [std::any::type_name::<R>(), std::any::type_name::<W>()],
         &mut |arguments| write(arguments).raw(),
         Location::caller(),
@@ -63,9 +66,10 @@ fn call_raw(
     write: &mut dyn FnMut(&[Raw]) -> Raw,
     location: &'static Location<'static>,
 ) -> Raw {
-    // The arguments of a call that is never reached may be no values, and the function would be written for these.
-    // Such is the result of a loop, say, whose `break`s are not reached either. And after a problem nothing is
-    // written that counts: two calls of itself in a function would be written 2^16 times.
+    // The arguments of a call that is never reached may be no values, and the function would be
+    // written for these. Such is the result of a loop, say, whose `break`s are not reached either.
+    // And after a problem nothing is written that counts: two calls of itself in a function would
+    // be written 2^16 times.
     if !state::current(|s| s.frame().is_live() && !s.has_problem()) {
         return Raw::Nothing;
     }
@@ -156,7 +160,8 @@ fn call_raw(
             Some(Type::Unit) => Raw::Nothing,
             Some(_) => Raw::Value(value),
             None => {
-                // The code after it is never reached, and only a loop tells the source's compiler so.
+                // The code after it is never reached, and only a loop tells the source's compiler
+                // so.
                 let id = s.frame().function.loop_id();
                 let (body, step) = (ir::Block::new(), ir::Block::new());
                 let endless = Statement::Loop { id, body, step };
@@ -207,8 +212,9 @@ fn finish(
 
 /// The target of a call of a function without `#[device]`.
 ///
-/// A function is a value, and `#[device]` adds a type of its name, which writes calls. So a call brings in all that there is of
-/// its function's name under one of these names, for the number of its arguments, and these types for where there is no type.
+/// A function is a value, and `#[device]` adds a type of its name, which writes calls. So a call
+/// brings in all that there is of its function's name under one of these names, for the number of
+/// its arguments, and these types for where there is no type.
 pub mod plain {
     use std::marker::PhantomData;
 

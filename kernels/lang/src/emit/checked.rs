@@ -1,5 +1,5 @@
-//! Methods of numbers that say whether there is a result: `checked_…`, `overflowing_…`, `saturating_…`; and comparisons that give an
-//! `Ordering`.
+//! Methods of numbers that say whether there is a result: `checked_…`, `overflowing_…`,
+//! `saturating_…`; and comparisons that give an `Ordering`.
 
 use std::cmp::Ordering;
 use std::panic::Location;

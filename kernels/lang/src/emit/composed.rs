@@ -1,4 +1,5 @@
-//! Methods of numbers that are made of several operations, each as std makes it: with the same results.
+//! Methods of numbers that are made of several operations, each as std makes it: with the same
+//! results.
 
 use std::panic::Location;
 
@@ -96,8 +97,8 @@ pub(super) fn binary_logarithm(
     f.binary(Binary::Subtract, last, zeros)
 }
 
-/// A number between two others. As in std, bounds in the wrong order are a mistake, and so is a NaN among them; a NaN
-/// between them stays one.
+/// A number between two others. As in std, bounds in the wrong order are a mistake, and so is a NaN
+/// among them; a NaN between them stays one.
 pub(super) fn clamped(
     s: &mut State,
     value: Value,

@@ -1,4 +1,5 @@
-//! Consumers of the items of an iterator: closures, sums and products, and questions. The macro writes the loops.
+//! Consumers of the items of an iterator: closures, sums and products, and questions. The macro
+//! writes the loops.
 
 use std::cmp::Ordering;
 use std::panic::Location;
@@ -16,14 +17,16 @@ use super::repeat::{self, Loop, end_loop, leave_unless};
 use super::search::{extreme_by, extreme_by_key, find, without_key};
 use super::state::{self, Raw, State};
 
-/// An iterator, whose methods take closures. (An array has `map`, too, which is done with all elements at once.)
+/// An iterator, whose methods take closures. (An array has `map`, too, which is done with all
+/// elements at once.)
 #[diagnostic::on_unimplemented(
     message = "methods with closures are of iterators in kernels",
     label = "of an array write `.iter()` before them, or a `for` loop"
 )]
 pub trait Iterator {}
 
-/// Methods of iterators that take items with closures, of a variable: the macro does not see its type.
+/// Methods of iterators that take items with closures, of a variable: the macro does not see its
+/// type.
 #[doc(hidden)]
 pub trait TakingMethods: Iterate + Iterator + Sized {
     #[track_caller]
@@ -280,8 +283,8 @@ pub fn multiply<T: Totals<A>, A: ?Sized>(product: Expr<T>, item: Expr<A>) {
     );
 }
 
-/// Keeps in a variable whether a condition holds, and leaves the loop once that is decided: by an item for which it
-/// does not hold, if it is to hold of all, or else by one for which it does.
+/// Keeps in a variable whether a condition holds, and leaves the loop once that is decided: by an
+/// item for which it does not hold, if it is to hold of all, or else by one for which it does.
 #[track_caller]
 pub fn settle(holds: Expr<bool>, now: Expr<bool>, of_all: bool, this: Loop<()>) {
     let location = Location::caller();
@@ -325,7 +328,8 @@ pub(super) fn contains(
     s.value(holds, location)
 }
 
-/// True if a number is in a range: not below its start, and `Less` or `LessEqual` than its end, if it has one.
+/// True if a number is in a range: not below its start, and `Less` or `LessEqual` than its end, if
+/// it has one.
 pub(super) fn is_between(
     s: &mut State,
     (start, end): (Value, Option<(BinaryOperation, Value)>),

@@ -1,7 +1,8 @@
-//! Branches and returns: the user's block in braces is written between two calls. Loops are in `repeat.rs`.
+//! Branches and returns: the user's block in braces is written between two calls. Loops are in
+//! `repeat.rs`.
 //!
-//! Code after a `return`, `break` or `continue` in its block is written and thrown away. A result of a branch or loop
-//! goes through a variable.
+//! Code after a `return`, `break` or `continue` in its block is written and thrown away. A result
+//! of a branch or loop goes through a variable.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -23,7 +24,8 @@ fn end(s: &mut State, raw: Raw) -> Written {
     (block, raw, live)
 }
 
-/// The joint result of several branches, of the `break`s of a loop, or of the `return`s of a function.
+/// The joint result of several branches, of the `break`s of a loop, or of the `return`s of a
+/// function.
 #[derive(Default)]
 pub(super) struct Joined {
     /// The variable that values go through.
@@ -119,12 +121,13 @@ impl Joined {
 
 /// A branch that is being written, which gives a `T`.
 ///
-/// The block in braces in the user's source is written between two calls, and not in a closure: each `if` would have
-/// closures of its own. They would be most of the time that a kernel adds to the compilation of its crate.
+/// The block in braces in the user's source is written between two calls, and not in a closure:
+/// each `if` would have closures of its own. They would be most of the time that a kernel adds to
+/// the compilation of its crate.
 ///
 /// 1. [`branch`], [`and`] or [`or`] begins it.
-/// 2. If [`begins_then`](Self::begins_then), its first block is written, and [`ends_then`](Self::ends_then) called
-///    with its result.
+/// 2. If [`begins_then`](Self::begins_then), its first block is written, and
+///    [`ends_then`](Self::ends_then) called with its result.
 /// 3. The same with the other block, of a branch that has one.
 /// 4. [`result`](Self::result) is the branch's result.
 ///
@@ -328,7 +331,8 @@ fn branched(
     })
 }
 
-/// The results of two branches, with slices in place of shared arrays where they give different ones.
+/// The results of two branches, with slices in place of shared arrays where they give different
+/// ones.
 fn as_slices(
     s: &mut State,
     (then, one): (&mut ir::Block, Raw),
@@ -366,7 +370,8 @@ fn as_slices(
     (sliced(then, one), sliced(otherwise, other))
 }
 
-/// True if a block is a few operations without effects that cost little, so that it may be evaluated for nothing.
+/// True if a block is a few operations without effects that cost little, so that it may be
+/// evaluated for nothing.
 fn is_cheap(block: &ir::Block) -> bool {
     const MOST: usize = 4;
     is_pure(block, MOST)

@@ -10,8 +10,8 @@ use crate::accelerator::{Block, Blocks, Elements, Grid, Thread, Threads};
 use crate::extent::{Extent, Vector};
 use crate::number::{self, bf16, f16};
 
-/// A type whose values kernels compute with on every device: that of all [`KernelData`], `usize`, `isize`, and arrays
-/// and tuples of them.
+/// A type whose values kernels compute with on every device: that of all [`KernelData`], `usize`,
+/// `isize`, and arrays and tuples of them.
 ///
 /// It is implemented by `#[derive(KernelData)]`, not by hand.
 ///
@@ -28,7 +28,8 @@ pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const FIELDS: &'static [&'static str] = &[];
 
-    /// The names of its variants, of an enum whose variants have fields: see [`variant`](super::variant).
+    /// The names of its variants, of an enum whose variants have fields: see
+    /// [`variant`](super::variant).
     #[doc(hidden)]
     const VARIANTS: &'static [&'static str] = &[];
 
@@ -36,8 +37,8 @@ pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const IS_DERIVED: bool = false;
 
-    /// True if two values are equal where their numbers are. It is so for an enum whose `PartialEq` says so of all of
-    /// its variants.
+    /// True if two values are equal where their numbers are. It is so for an enum whose `PartialEq`
+    /// says so of all of its variants.
     #[doc(hidden)]
     fn is_equal_by_number() -> bool {
         !Self::IS_DERIVED
@@ -69,10 +70,11 @@ pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
     fn literal(self, state: &mut State) -> Raw;
 }
 
-/// All variants of an enum with their numbers, for `#[derive(KernelData)]` to find out how they are compared. (It cannot see
-/// whether the comparison is derived.)
+/// All variants of an enum with their numbers, for `#[derive(KernelData)]` to find out how they are
+/// compared. (It cannot see whether the comparison is derived.)
 ///
-/// Each question has two methods of its name. The first is that of enums which have the comparison at all.
+/// Each question has two methods of its name. The first is that of enums which have the comparison
+/// at all.
 #[derive(Debug)]
 pub struct Variants<T: 'static>(pub &'static [(T, i128)]);
 
@@ -127,18 +129,19 @@ impl<T: PartialOrd> Ordered for Variants<T> {
 
 impl<T> Incomparable for &Variants<T> {}
 
-/// A type of values that lie in memory as they are, on every device: numbers of a known size, `bool`, arrays of
-/// these, and types with `#[derive(KernelData)]`. Such values can be in buffers and in block-shared arrays, and can
-/// be passed.
+/// A type of values that lie in memory as they are, on every device: numbers of a known size,
+/// `bool`, arrays of these, and types with `#[derive(KernelData)]`. Such values can be in buffers
+/// and in block-shared arrays, and can be passed.
 ///
-/// Tuples are not: how one lies in memory only the compiler knows that made the program. Nor are `usize` and `isize`,
-/// whose size devices choose; alone these can be [passed](ValueParameter). Within a kernel all are
-/// [values](KernelValue).
+/// Tuples are not: how one lies in memory only the compiler knows that made the program. Nor are
+/// `usize` and `isize`, whose size devices choose; alone these can be [passed](ValueParameter).
+/// Within a kernel all are [values](KernelValue).
 ///
 /// It is implemented by that derive, not by hand.
 ///
 /// # Safety
-/// If `ANY_BITS`, any initialised bytes are a value. If `is_value` says that bytes are one, they are.
+/// If `ANY_BITS`, any initialised bytes are a value. If `is_value` says that bytes are one, they
+/// are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's data",
     label = "other devices do not know how this lies in memory",
@@ -150,7 +153,8 @@ pub unsafe trait KernelData: KernelValue {
     #[doc(hidden)]
     const ANY_BITS: bool;
 
-    /// True if these bytes, as many as it has, are a value of it. Bytes between fields do not count.
+    /// True if these bytes, as many as it has, are a value of it. Bytes between fields do not
+    /// count.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
 
@@ -167,8 +171,8 @@ pub unsafe trait KernelData: KernelValue {
     fn set_word(&mut self, at: usize, word: u64);
 }
 
-/// A type of values that are passed to kernels: [`KernelData`], and a `usize` or `isize` alone, which is passed in as
-/// many bytes as the launch's indices have.
+/// A type of values that are passed to kernels: [`KernelData`], and a `usize` or `isize` alone,
+/// which is passed in as many bytes as the launch's indices have.
 ///
 /// # Safety
 /// If `is_value` says that bytes are a value, they are.
@@ -182,8 +186,8 @@ pub unsafe trait ValueParameter: KernelValue {
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
 
-    /// The number that indices need room for, so that it can be passed: of a `usize` or an `isize`, the number
-    /// itself; of a negative one, a number that needs as many bits.
+    /// The number that indices need room for, so that it can be passed: of a `usize` or an `isize`,
+    /// the number itself; of a negative one, a number that needs as many bits.
     #[doc(hidden)]
     fn index(self) -> u64 {
         0

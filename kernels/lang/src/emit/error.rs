@@ -6,8 +6,9 @@ use quipu_kernel_ir::VerifyError;
 
 /// The reason for which no source can be made of a kernel that runs natively.
 ///
-/// rustc refuses constructs that the kernel language does not have, at their lines. This error is for problems that
-/// are known only when the source is made: in generic functions for these types, say.
+/// rustc refuses constructs that the kernel language does not have, at their lines. This error is
+/// for problems that are known only when the source is made: in generic functions for these types,
+/// say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

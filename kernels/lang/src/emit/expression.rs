@@ -18,8 +18,8 @@ use super::place;
 use super::state::{self, Mode, Raw};
 use crate::extent::{Extent, Vector};
 
-/// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (the
-/// place that `&x` refers to is known).
+/// An expression of a kernel that is being written: of type `T` in the user's source, references
+/// not counted (the place that `&x` refers to is known).
 pub struct Expr<T: ?Sized> {
     raw: Raw,
     of: PhantomData<*const T>,
@@ -54,8 +54,8 @@ impl<T: ?Sized> Expr<T> {
     }
 }
 
-/// Never true: code after it is type-checked and not compiled. So an operation of the kernel language has the type
-/// that rustc finds for the same operation on the values themselves.
+/// Never true: code after it is type-checked and not compiled. So an operation of the kernel
+/// language has the type that rustc finds for the same operation on the values themselves.
 pub const DEAD: bool = false;
 
 /// A value of an expression's type, where [`DEAD`] code needs one.
@@ -68,11 +68,13 @@ pub fn w_ref<T: ?Sized + 'static>(_: Expr<T>) -> &'static mut T {
     unreachable!("only code that is never run asks for the value of an expression")
 }
 
-/// Something to call methods on that the type of an expression has: rustc then finds them as it does natively.
+/// Something to call methods on that the type of an expression has: rustc then finds them as it
+/// does natively.
 ///
-/// It looks for them of this type, then of the type that this refers to, then of a reference to that. So a number's
-/// own methods, which are of the first, come before those of the traits of users, which are of the second; and those
-/// come before the methods of numbers for every other type, of which no more may be known than a trait of numbers.
+/// It looks for them of this type, then of the type that this refers to, then of a reference to
+/// that. So a number's own methods, which are of the first, come before those of the traits of
+/// users, which are of the second; and those come before the methods of numbers for every other
+/// type, of which no more may be known than a trait of numbers.
 #[derive(Debug)]
 pub struct Subject<T: ?Sized + 'static>(&'static T);
 
@@ -108,8 +110,8 @@ impl<T> Sample for [T] {
     }
 }
 
-/// One value of a type, made when it is first asked for. (A `Box` would do, but each call of a method in a kernel would
-/// have the code that frees it, once for a panic and once without.)
+/// One value of a type, made when it is first asked for. (A `Box` would do, but each call of a
+/// method in a kernel would have the code that frees it, once for a panic and once without.)
 pub(super) fn kept<T: Send + Sync + 'static>(make: fn() -> T) -> &'static T {
     type Kept = BTreeMap<TypeId, &'static (dyn Any + Send + Sync)>;
     static KEPT: Mutex<Kept> = Mutex::new(BTreeMap::new());
@@ -132,8 +134,8 @@ pub fn lit<T: KernelValue>(value: T) -> Expr<T> {
     Expr::from_raw(state::at(location, |s| value.literal(s)))
 }
 
-/// A constant that is computed. Where that panics (as an overflow does, in a build with debug assertions) there is no
-/// constant, and a problem.
+/// A constant that is computed. Where that panics (as an overflow does, in a build with debug
+/// assertions) there is no constant, and a problem.
 #[track_caller]
 pub fn computed<T: KernelValue>(value: &dyn Fn() -> T) -> Expr<T> {
     let location = Location::caller();
@@ -156,8 +158,9 @@ pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
     Expr::from_raw(value_raw(expression.raw, Location::caller()))
 }
 
-// The function behind a public one, which does its work, has no type parameters. So there is one of it, and not one
-// for each type of an expression. These would be most of the time that a kernel adds to the compilation of its crate.
+// The function behind a public one, which does its work, has no type parameters. So there is one of
+// it, and not one for each type of an expression. These would be most of the time that a kernel
+// adds to the compilation of its crate.
 
 fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
     match raw {
@@ -172,8 +175,9 @@ pub fn before_arguments() -> usize {
     state::current(|s| s.frame().function.statements())
 }
 
-/// The receiver of a method whose arguments have been written since: the value in its place before, if they change
-/// that. (Then it is not borrowed, so the method takes the value, which is evaluated before the arguments.)
+/// The receiver of a method whose arguments have been written since: the value in its place before,
+/// if they change that. (Then it is not borrowed, so the method takes the value, which is evaluated
+/// before the arguments.)
 #[track_caller]
 pub fn receiver<T: ?Sized>(receiver: Expr<T>, arguments: usize) -> Expr<T> {
     Expr::from_raw(receiver_raw(receiver.raw, arguments, Location::caller()))
@@ -274,8 +278,8 @@ pub fn coerced<From: ?Sized + Coerce<To>, To: ?Sized>(expression: Expr<From>) ->
     })
 }
 
-/// A type that a reference may be to that branches give: no variable, element or field, of which devices would have
-/// to know where it is.
+/// A type that a reference may be to that branches give: no variable, element or field, of which
+/// devices would have to know where it is.
 #[diagnostic::on_unimplemented(
     message = "a reference in a kernel cannot depend on a condition",
     label = "choose an index, or write the branches with what is done to each"
@@ -315,8 +319,8 @@ pub fn replaced<T: ?Sized + Replaced>(expression: Expr<T>) -> Expr<T> {
     expression
 }
 
-/// In a variable of its own, if it is a value whose elements or fields have to be places. Slices and types without
-/// bits stay as they are.
+/// In a variable of its own, if it is a value whose elements or fields have to be places. Slices
+/// and types without bits stay as they are.
 pub(super) fn spilled(s: &mut state::State, raw: Raw, mode: Mode) -> Raw {
     let frame = s.frame();
     let Some(of) = frame.type_of(raw) else {
@@ -359,8 +363,8 @@ fn bind_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) 
     })
 }
 
-/// True if a value has elements, which only a place can have: then it is put into a variable once, and not wherever
-/// it is indexed.
+/// True if a value has elements, which only a place can have: then it is put into a variable once,
+/// and not wherever it is indexed.
 pub(super) fn is_indexed(s: &mut state::State, raw: Raw) -> bool {
     fn has_elements(s: &state::State, of: &quipu_kernel_ir::Type) -> bool {
         match of {
@@ -401,7 +405,8 @@ fn bind_mut_raw(name: &'static str, raw: Raw, location: &'static Location<'stati
     })
 }
 
-/// As [`bind_mut`], of a variable that may come to mean another shared array: it has a slice of all elements.
+/// As [`bind_mut`], of a variable that may come to mean another shared array: it has a slice of all
+/// elements.
 #[track_caller]
 pub fn bind_exchanged<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
     let location = Location::caller();
@@ -552,7 +557,8 @@ pub fn assert(condition: Expr<bool>, message: &str, values: &[Raw]) {
     });
 }
 
-/// `assert_eq!(left, right)` and the like, without a message: it shows both sides, if they are numbers.
+/// `assert_eq!(left, right)` and the like, without a message: it shows both sides, if they are
+/// numbers.
 #[track_caller]
 pub fn assert_compared(condition: Expr<bool>, message: &str, sides: [Raw; 2]) {
     let location = Location::caller();
@@ -600,8 +606,8 @@ pub(super) fn assert_value(
 /// The error for types that are not printed, where only the source shows the type.
 const PRINTED: &str = "kernels print numbers and `bool`s; print each field or element";
 
-/// Types that `#[derive(KernelData)]` is above: natively, std's traits do with them as their `impl`s say, and kernels
-/// know nothing of these.
+/// Types that `#[derive(KernelData)]` is above: natively, std's traits do with them as their
+/// `impl`s say, and kernels know nothing of these.
 pub trait Derived {}
 
 /// Nothing does.
@@ -630,8 +636,8 @@ impl<T: ?Sized> Own<T> {
     }
 }
 
-/// Methods that refuse types that are [`Derived`], and no others: `(&Own::of(x)).__prints()` is found here for the
-/// first, and a reference further away for all that are not known to be.
+/// Methods that refuse types that are [`Derived`], and no others: `(&Own::of(x)).__prints()` is
+/// found here for the first, and a reference further away for all that are not known to be.
 pub trait RefusedOfDerived<T> {
     #[doc(hidden)]
     fn __prints(&self)

@@ -1,8 +1,8 @@
-//! Parameters of a kernel that are no values: outputs, views, shared arrays; and the accelerator, whose methods are
-//! in `accelerator`.
+//! Parameters of a kernel that are no values: outputs, views, shared arrays; and the accelerator,
+//! whose methods are in `accelerator`.
 //!
-//! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the macro writes
-//! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
+//! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the
+//! macro writes `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
 
 use std::marker::PhantomData;
 use std::ops::{Index, Range};
@@ -47,7 +47,8 @@ pub struct IndicesHandle<const D: usize>;
 #[derive(Debug)]
 pub struct GlobalRefHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// Stands for [`RawMut`](crate::RawMut), and so for [`SharedRaw`](crate::SharedRaw): of a buffer, or of a shared array.
+/// Stands for [`RawMut`](crate::RawMut), and so for [`SharedRaw`](crate::SharedRaw): of a buffer,
+/// or of a shared array.
 #[derive(Debug)]
 pub struct RawMutHandle<T>(PhantomData<fn() -> T>);
 
@@ -312,8 +313,8 @@ never_indexed! {
     [T] SharedReadHandle<T>, std::ops::RangeToInclusive<usize> => [T];
 }
 
-/// Handles of types that cannot be indexed natively: rustc has said so of the user's own source, and need not say it
-/// again.
+/// Handles of types that cannot be indexed natively: rustc has said so of the user's own source,
+/// and need not say it again.
 macro_rules! indexed_nowhere {
     ($([$($generics:tt)*] $handle:ty => $output:ty;)*) => {$(
         impl<At, $($generics)*> Index<At> for $handle {

@@ -1,10 +1,12 @@
 //! Constants of the host whose methods a kernel calls.
 //!
-//! A kernel's source is made once, and has the value of a constant at that time. So the host must not be able to
-//! change it: a `static` with interior mutability is refused. A type with interior mutability is never `Copy`, so
-//! `Copy` is the rule, for the receiver itself and the value that it refers to.
+//! A kernel's source is made once, and has the value of a constant at that time. So the host must
+//! not be able to change it: a `static` with interior mutability is refused. A type with interior
+//! mutability is never `Copy`, so `Copy` is the rule, for the receiver itself and the value that it
+//! refers to.
 //!
-//! `(&&&&OfHost::of(&X)).__unchanging()` is found in the trait that is the most references away and has it.
+//! `(&&&&OfHost::of(&X)).__unchanging()` is found in the trait that is the most references away and
+//! has it.
 
 use std::marker::PhantomData;
 

@@ -117,8 +117,8 @@ fn upward(
     (this, load(s, counter))
 }
 
-/// Counts a variable up to its last value. As that may be the greatest of its type, whether the loop is over is kept in a
-/// variable of its own.
+/// Counts a variable up to its last value. As that may be the greatest of its type, whether the
+/// loop is over is kept in a variable of its own.
 fn to_the_last(
     s: &mut State,
     scalar: Scalar,
@@ -174,8 +174,8 @@ fn unsigned(scalar: Scalar) -> Scalar {
     }
 }
 
-/// The type that the items of a range are numbered with: the distance of its ends may be more than its type's
-/// greatest number.
+/// The type that the items of a range are numbered with: the distance of its ends may be more than
+/// its type's greatest number.
 fn numbers_of(scalar: Scalar) -> Scalar {
     match unsigned(scalar) {
         Scalar::U8 | Scalar::U16 => Scalar::U32,

@@ -1,12 +1,14 @@
-//! Functions that make the source of a kernel: the second function that `#[kernel]` writes calls them.
+//! Functions that make the source of a kernel: the second function that `#[kernel]` writes calls
+//! them.
 //!
-//! The macro writes a kernel twice. Once as it is: that runs natively. And once with every operation replaced by a
-//! call of a function of this module. The call writes it down, in the order in which it would happen, as the
-//! [intermediate representation](quipu_kernel_ir). So it is rustc that finds types, instances of generic functions
-//! and values of constants, in both.
+//! The macro writes a kernel twice. Once as it is: that runs natively. And once with every
+//! operation replaced by a call of a function of this module. The call writes it down, in the order
+//! in which it would happen, as the [intermediate representation](quipu_kernel_ir). So it is rustc
+//! that finds types, instances of generic functions and values of constants, in both.
 //!
-//! An expression is represented by an [`Expr<T>`], `T` being its type natively. The type of an operation's result is
-//! found by rustc from the same operation on values of these types, in [code that never runs](DEAD):
+//! An expression is represented by an [`Expr<T>`], `T` being its type natively. The type of an
+//! operation's result is found by rustc from the same operation on values of these types, in [code
+//! that never runs](DEAD):
 //!
 //! ```ignore
 //! // a * x[i]
@@ -15,14 +17,16 @@
 //! binary(Multiply, left, right, if DEAD { Some(w(left) * w(right)) } else { None })
 //! ```
 //!
-//! A block in braces is written between two calls: the first begins it and the last ends it: see [`Branch`] and
-//! [`begin_loop`]. There are no closures, each of which would be compiled with functions of its own. The work of a
-//! call is in functions without type parameters. So a kernel adds little more than its calls to the time that its
-//! crate takes to compile. (`scripts/compile-time` measures it.)
+//! A block in braces is written between two calls: the first begins it and the last ends it: see
+//! [`Branch`] and [`begin_loop`]. There are no closures, each of which would be compiled with
+//! functions of its own. The work of a call is in functions without type parameters. So a kernel
+//! adds little more than its calls to the time that its crate takes to compile.
+//! (`scripts/compile-time` measures it.)
 //!
-//! Methods and device functions have builders of the names `__method_…` and `__call_…`; methods are called on
-//! [something of the same type](subject). References are not counted: `&x` and `x` have the same type here, and only
-//! when the source is made is it known whether a place is meant or the value in it.
+//! Methods and device functions have builders of the names `__method_…` and `__call_…`; methods are
+//! called on [something of the same type](subject). References are not counted: `&x` and `x` have
+//! the same type here, and only when the source is made is it known whether a place is meant or the
+//! value in it.
 //!
 //! None of this is for programs to call.
 

@@ -1,6 +1,7 @@
 //! Methods of numbers.
 //!
-//! rustc has checked the same call natively, so a function that a type does not have never comes here.
+//! rustc has checked the same call natively, so a function that a type does not have never comes
+//! here.
 
 use std::panic::Location;
 
@@ -50,7 +51,8 @@ pub(super) fn expect_number(
     scalar.unwrap_or(Scalar::I32)
 }
 
-// As in `expression`: the function that does the work is compiled here, and not in each crate with kernels.
+// As in `expression`: the function that does the work is compiled here, and not in each crate with
+// kernels.
 
 fn of_math<T: ?Sized, const N: usize>(
     function: Math,

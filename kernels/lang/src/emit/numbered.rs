@@ -1,9 +1,10 @@
-//! A thread's own elements by their numbers, for the adapters of `y.each()` and `acc.elements(extent)`.
+//! A thread's own elements by their numbers, for the adapters of `y.each()` and
+//! `acc.elements(extent)`.
 //!
-//! The target chooses a thread's own elements, and the first of them: natively they are a box, and where elements go
-//! in strides they are those as many apart as the grid has threads. A loop over all of them is a
-//! [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the target. To have numbers, they are
-//! counted here for both orders, and the target leaves out one.
+//! The target chooses a thread's own elements, and the first of them: natively they are a box, and
+//! where elements go in strides they are those as many apart as the grid has threads. A loop over
+//! all of them is a [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the
+//! target. To have numbers, they are counted here for both orders, and the target leaves out one.
 
 use std::panic::Location;
 
@@ -30,7 +31,8 @@ struct Along {
     count: Value,
 }
 
-/// The number of elements of an extent along a dimension that are a thread's: as `WorkDivision::share` computes it.
+/// The number of elements of an extent along a dimension that are a thread's: as
+/// `WorkDivision::share` computes it.
 pub(super) fn share_of(s: &mut State, extent: Value, d: u8) -> Value {
     let elements = extent_value(s, Origin::Thread, Unit::Elements, d);
     let threads = extent_value(s, Origin::Grid, Unit::Threads, d);

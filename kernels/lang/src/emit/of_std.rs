@@ -1,7 +1,8 @@
 //! Functions of std's that a kernel calls by a name which it has by `use`: `max(a, b)`.
 //!
-//! The function that such a name stands for is only known to rustc. A user's function with `#[device]` has a type of
-//! its name, which comes before those here. Of any other function its path is asked where the source is made.
+//! The function that such a name stands for is only known to rustc. A user's function with
+//! `#[device]` has a type of its name, which comes before those here. Of any other function its
+//! path is asked where the source is made.
 
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -1,8 +1,9 @@
 //! Operators: of numbers, and of users' types whose `impl` of the operator's trait has `#[device]`.
 //!
-//! For `a + b` the macro writes `(&Operands::<Add, _, _>::new(a, b)).__operate(witness)`. There are two methods of
-//! that name. The first is found for types that [`Operates`] knows. The other, a reference further away, is for the
-//! rest: type parameters of which no more is known than a trait of numbers.
+//! For `a + b` the macro writes `(&Operands::<Add, _, _>::new(a, b)).__operate(witness)`. There are
+//! two methods of that name. The first is found for types that [`Operates`] knows. The other, a
+//! reference further away, is for the rest: type parameters of which no more is known than a trait
+//! of numbers.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -82,8 +83,8 @@ impl PrefixOperator for Not {
     const OPERATION: UnaryOperation = UnaryOperation::Not;
 }
 
-/// The work of an operator on two operands where a source is made: numbers, and types with `#[device]` above the
-/// `impl` of the operator's trait.
+/// The work of an operator on two operands where a source is made: numbers, and types with
+/// `#[device]` above the `impl` of the operator's trait.
 #[diagnostic::on_unimplemented(
     message = "kernels on other devices do not know this operator of `{Self}`",
     note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`"
@@ -257,8 +258,9 @@ fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'s
     }
 }
 
-/// Refuses an operator of a user's type: only its `impl` says its meaning, also where the value is a number on
-/// devices, as an enum's is. The equality of an enum that is that of its numbers is an exception.
+/// Refuses an operator of a user's type: only its `impl` says its meaning, also where the value is
+/// a number on devices, as an enum's is. The equality of an enum that is that of its numbers is an
+/// exception.
 fn refuse_if(is_derived: bool, location: &'static Location<'static>) {
     if is_derived {
         state::at(location, |s| s.refuse(location, expression::OPERATORS));

@@ -20,7 +20,8 @@ pub trait DerivedOrder: KernelValue {
     fn derived_order(this: Expr<Self>, other: Expr<Self>) -> Expr<Option<Ordering>>;
 }
 
-/// Asks whether a type has a [`DerivedOrder`]. There are two methods of one name, of which the first is that of types which have.
+/// Asks whether a type has a [`DerivedOrder`]. There are two methods of one name, of which the
+/// first is that of types which have.
 #[derive(Debug)]
 pub struct OrderOf<T>(PhantomData<fn() -> T>);
 

@@ -1,6 +1,8 @@
-//! Outputs of which a thread has a box or whole rows: own tiles, its share of its block's tile, own rows.
+//! Outputs of which a thread has a box or whole rows: own tiles, its share of its block's tile, own
+//! rows.
 //!
-//! A tile is a view like any other, of the elements from its first on, that knows where in the output it starts.
+//! A tile is a view like any other, of the elements from its first on, that knows where in the
+//! output it starts.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
@@ -83,7 +85,8 @@ fn binary(s: &mut State, operation: BinaryOperation, left: Value, right: Value) 
     s.frame().function.binary(operation, left, right)
 }
 
-/// The part with an index of a view that is cut into parts of a size, clipped at its end: as a view.
+/// The part with an index of a view that is cut into parts of a size, clipped at its end: as a
+/// view.
 fn part_of_view(
     s: &mut State,
     view: &ViewParts,
@@ -403,8 +406,8 @@ impl<T: KernelValue, const D: usize> Iterate for EachPlacedHandle<T, D> {
 impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
     type Item = (Vector<D>, T);
 
-    /// The elements whose numbers are the thread's, and from there as many apart as the block has threads: so
-    /// neighbouring threads have neighbouring elements.
+    /// The elements whose numbers are the thread's, and from there as many apart as the block has
+    /// threads: so neighbouring threads have neighbouring elements.
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
         let view = view_at(s, over, D, location);
         let end = product(s, &view.extent);

@@ -40,7 +40,8 @@ pub fn uniform<T: ValueParameter>(name: &'static str) -> Expr<T> {
     super::expression::bind(name, parameter)
 }
 
-// As in `expression`: the function that does the work is compiled here, and not in each crate with kernels.
+// As in `expression`: the function that does the work is compiled here, and not in each crate with
+// kernels.
 
 fn uniform_raw(
     name: &'static str,

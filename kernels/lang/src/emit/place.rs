@@ -130,7 +130,8 @@ pub(super) fn part_at(
     }
 }
 
-/// True if there are as many elements as a slice pattern has, or at least as many. Of an array rustc has checked it.
+/// True if there are as many elements as a slice pattern has, or at least as many. Of an array
+/// rustc has checked it.
 #[track_caller]
 pub fn has_length<T: ?Sized>(expression: Expr<T>, count: usize, or_more: bool) -> Expr<bool> {
     Expr::from_raw(has_length_raw(
@@ -224,7 +225,8 @@ pub(super) struct ViewParts {
     pub(super) strides: Vec<Value>,
 }
 
-/// A view is an aggregate of an aggregate (extent, strides, and of a tile where in the output it starts), and a slice.
+/// A view is an aggregate of an aggregate (extent, strides, and of a tile where in the output it
+/// starts), and a slice.
 pub(super) fn view_raw(s: &mut State, view: &ViewParts) -> Raw {
     view_with_start(s, view, &[])
 }
@@ -282,8 +284,8 @@ pub(super) fn view_of(s: &mut State, raw: Raw) -> Option<ViewParts> {
     })
 }
 
-/// The element of a view at a position. Each component is checked: one that is outside makes the place one past
-/// the end, which is a fault.
+/// The element of a view at a position. Each component is checked: one that is outside makes the
+/// place one past the end, which is a fault.
 fn view_element(
     s: &mut State,
     view: &ViewParts,
@@ -398,7 +400,8 @@ fn no_elements(s: &mut State, location: &'static Location<'static>) -> Raw {
     Raw::Nothing
 }
 
-/// An array-like thing as a place, its elements' type, their address space, and true if they can be written.
+/// An array-like thing as a place, its elements' type, their address space, and true if they can be
+/// written.
 fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
     let raw = match raw {
         Raw::Value(value) if !matches!(s.frame().function.type_of(value), Type::Slice { .. }) => {
@@ -539,7 +542,8 @@ pub fn range_of<T: KernelValue>(start: Expr<T>, end: Expr<T>) -> Expr<Range<T>> 
     Expr::from_raw(range(Some(start), Some(end)))
 }
 
-/// `start..=last`: of three parts, of which the third is nothing and tells it from a range without its end.
+/// `start..=last`: of three parts, of which the third is nothing and tells it from a range without
+/// its end.
 #[track_caller]
 pub fn range_inclusive<T: KernelValue>(
     start: Expr<T>,

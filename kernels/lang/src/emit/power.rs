@@ -36,8 +36,9 @@ pub(super) fn power<T: KernelValue, E: KernelValue>(base: Expr<T>, exponent: Exp
     })
 }
 
-/// As many squarings as the exponent has bits. That of a float is in the order of the function that compilers call for
-/// `powi` (`__powisf2`): the squarings, and one division in the end, of a negative exponent.
+/// As many squarings as the exponent has bits. That of a float is in the order of the function that
+/// compilers call for `powi` (`__powisf2`): the squarings, and one division in the end, of a
+/// negative exponent.
 fn power_of(
     s: &mut State,
     of: Scalar,

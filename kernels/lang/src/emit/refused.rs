@@ -1,7 +1,8 @@
-//! Methods that types have natively and the kernel language has not, refused in words that name the remedy.
+//! Methods that types have natively and the kernel language has not, refused in words that name the
+//! remedy.
 //!
-//! They are refused by the types that have them, and not by their names, as users' types may have others of the same
-//! names. A bound that nothing fulfils says the words, at the user's call.
+//! They are refused by the types that have them, and not by their names, as users' types may have
+//! others of the same names. A bound that nothing fulfils says the words, at the user's call.
 
 use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;

@@ -1,7 +1,8 @@
 //! Loops, and ways out of them.
 //!
-//! A loop is written between two calls: [`begin_loop`] and [`end_loop`], or [`begin_for`](super::begin_for) and
-//! [`end_loop`]. The function that begins it says which other code is to be written at its end.
+//! A loop is written between two calls: [`begin_loop`] and [`end_loop`], or
+//! [`begin_for`](super::begin_for) and [`end_loop`]. The function that begins it says which other
+//! code is to be written at its end.
 
 use std::marker::PhantomData;
 use std::mem::take;

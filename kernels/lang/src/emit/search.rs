@@ -1,5 +1,5 @@
-//! Consumers of the items of an iterator that give an `Option`: searches, and the least and the greatest. The macro
-//! writes the loops.
+//! Consumers of the items of an iterator that give an `Option`: searches, and the least and the
+//! greatest. The macro writes the loops.
 
 use std::cmp::Ordering;
 
@@ -54,7 +54,8 @@ fn keep_better<T: KernelValue>(
     keep(best, item, is_better);
 }
 
-/// The comparison of an item with the best before it: of equals std's `min` gives the first, and its `max` the last.
+/// The comparison of an item with the best before it: of equals std's `min` gives the first, and
+/// its `max` the last.
 fn comparison(is_least: bool) -> BinaryOperation {
     if is_least {
         BinaryOperation::Less

@@ -1,8 +1,9 @@
 //! The function under construction, of this thread.
 //!
-//! Functions are written one operation at a time by [`FunctionBuilder`]. The state beside it holds things that the
-//! kernel language needs and the representation has no name for: places and aggregates that expressions stand for,
-//! the target of `return`, and the blocks that have ended, so that code after a `return` or `break` is not written.
+//! Functions are written one operation at a time by [`FunctionBuilder`]. The state beside it holds
+//! things that the kernel language needs and the representation has no name for: places and
+//! aggregates that expressions stand for, the target of `return`, and the blocks that have ended,
+//! so that code after a `return` or `break` is not written.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ use super::control::{BranchState, Joined};
 use super::error::BuildError;
 use super::repeat::LoopState;
 
-/// The thing that an expression stands for. Places and aggregates are numbers in the tables of the function that is
-/// being written, so that this is `Copy`.
+/// The thing that an expression stands for. Places and aggregates are numbers in the tables of the
+/// function that is being written, so that this is `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
     /// Nothing: `()`, a value that never comes to be, and a value without bits.
@@ -35,8 +36,8 @@ pub enum Raw {
     Shared(SharedId),
 }
 
-/// The meaning of a place: the value in it or a reference to it. A variable that is initialised with the first holds
-/// a copy.
+/// The meaning of a place: the value in it or a reference to it. A variable that is initialised
+/// with the first holds a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The value in the place.
@@ -222,7 +223,8 @@ impl Frame {
         is_common.then(|| of.clone())
     }
 
-    /// True if the parts of an aggregate that is no value yet can be one: of a position, an extent or a range.
+    /// True if the parts of an aggregate that is no value yet can be one: of a position, an extent
+    /// or a range.
     pub(super) fn are_numbers(&self, id: AggregateId) -> bool {
         let (parts, of) = &self.aggregates[id.0];
         let is_number = |part: &Raw| self.type_of(*part).is_some_and(|of| of.scalar().is_some());
@@ -242,7 +244,8 @@ impl Frame {
             })
     }
 
-    /// The thing that an expression stands for, with values in places copied out of them; references stay.
+    /// The thing that an expression stands for, with values in places copied out of them;
+    /// references stay.
     pub(super) fn copied(&mut self, raw: Raw) -> Raw {
         match raw {
             Raw::Place(id, Mode::Itself) => {
@@ -299,8 +302,8 @@ impl Frame {
         }
     }
 
-    /// The type of the function's result: of a value that it was seen to return, or of the end of its body. None, if
-    /// neither that end nor a `return` is reached.
+    /// The type of the function's result: of a value that it was seen to return, or of the end of
+    /// its body. None, if neither that end nor a `return` is reached.
     pub(super) fn result(&self, last: Raw) -> Option<Type> {
         let of_end = || {
             self.is_live()
@@ -384,12 +387,12 @@ impl State {
         self.problem.is_some()
     }
 
-    /// Keeps the first problem. Code that is never reached is thrown away, and has none: the result there of a loop
-    /// that nothing leaves, say, is no value.
+    /// Keeps the first problem. Code that is never reached is thrown away, and has none: the result
+    /// there of a loop that nothing leaves, say, is no value.
     ///
-    /// Where rustc has seen fields, a length, a view, a shared array or a part of an output, and there is none here,
-    /// a problem before it has left that, or it is never reached. Its refusal is not reported unless something is
-    /// lost here.
+    /// Where rustc has seen fields, a length, a view, a shared array or a part of an output, and
+    /// there is none here, a problem before it has left that, or it is never reached. Its refusal
+    /// is not reported unless something is lost here.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
         if self.frames.last().is_some_and(|frame| !frame.is_live()) {
             return;
@@ -400,7 +403,8 @@ impl State {
 
     /// The type and all scalars of an array of constants that can be in the memory for them.
     pub(super) fn constant_values(&mut self, raw: Raw) -> Option<(Type, Vec<Literal>)> {
-        /// More than that is not put there, as some devices have no more in all than four times that.
+        /// More than that is not put there, as some devices have no more in all than four times
+        /// that.
         const MOST_BYTES: usize = 16 << 10;
         let Some(of @ Type::Array(..)) = self.frame().type_of(raw) else {
             return None;
@@ -445,13 +449,14 @@ impl State {
 }
 
 thread_local! {
-    /// The module under construction; none outside of [`build`]. It has no destructor: a kernel may be written in that of another
-    /// thread-local.
+    /// The module under construction; none outside of [`build`]. It has no destructor: a kernel may
+    /// be written in that of another thread-local.
     static STATE: ManuallyDrop<Cell<Option<Box<State>>>> = const { ManuallyDrop::new(Cell::new(None)) };
 }
 
-/// The module under construction, taken from its thread-local; it goes back there when this is dropped. So users'
-/// crates compile little more than the function itself for each function that writes something.
+/// The module under construction, taken from its thread-local; it goes back there when this is
+/// dropped. So users' crates compile little more than the function itself for each function that
+/// writes something.
 struct Current(Option<Box<State>>);
 
 impl Current {

@@ -38,7 +38,8 @@ impl Scope {
     }
 }
 
-/// Stands for [`Atomics`](crate::Atomics) of a scope, and for [`SharedAtomics`](crate::SharedAtomics).
+/// Stands for [`Atomics`](crate::Atomics) of a scope, and for
+/// [`SharedAtomics`](crate::SharedAtomics).
 #[derive(Debug)]
 pub struct AtomicsHandle<T, const SCOPE: u8>(PhantomData<fn() -> T>);
 
@@ -90,7 +91,8 @@ fn step<T: KernelValue>(
     }))
 }
 
-/// Replaces a float by the result of an operation on it and an operand, in one step, and gives its old value.
+/// Replaces a float by the result of an operation on it and an operand, in one step, and gives its
+/// old value.
 fn by_exchange(
     s: &mut State,
     (place, scalar, scope): (Place, Scalar, ir::Scope),

@@ -1,8 +1,8 @@
 //! Enums whose variants have fields, `Option` and `Result` among them.
 //!
-//! Devices have no such type. There a value of one is a struct: the number of its variant, and then the fields of all
-//! variants, each named `Variant.field`. Those of other variants than the value's have some value that is not used.
-//! So such values are computed with, and are in no buffer.
+//! Devices have no such type. There a value of one is a struct: the number of its variant, and then
+//! the fields of all variants, each named `Variant.field`. Those of other variants than the value's
+//! have some value that is not used. So such values are computed with, and are in no buffer.
 
 use std::panic::Location;
 
@@ -53,8 +53,8 @@ fn payload(s: &mut State, raw: Raw) -> Raw {
     }
 }
 
-/// An aggregate that was put together without a type, as a number and an item are, with the type that it has in a
-/// field.
+/// An aggregate that was put together without a type, as a number and an item are, with the type
+/// that it has in a field.
 fn typed(s: &mut State, raw: Raw, of: &Type) -> Raw {
     let Raw::Aggregate(id) = raw else {
         return raw;
@@ -140,7 +140,8 @@ fn number<T: KernelValue>(of: Expr<T>) -> Expr<u32> {
     place::field(of, VARIANT, None::<u32>)
 }
 
-/// True if a value is of a variant, as a pattern with its name asks. A struct has none, and its name always fits.
+/// True if a value is of a variant, as a pattern with its name asks. A struct has none, and its
+/// name always fits.
 #[track_caller]
 pub fn is_variant<T: KernelValue>(of: Expr<T>, name: &str) -> Expr<bool> {
     let location = Location::caller();
@@ -197,7 +198,8 @@ pub fn is_constant<T: KernelValue>(of: Expr<T>, constant: Expr<T>) -> Expr<bool>
     is_number(of, wanted, location)
 }
 
-/// The part of a struct or variant that a pattern names: of a reference to the whole it is a reference.
+/// The part of a struct or variant that a pattern names: of a reference to the whole it is a
+/// reference.
 #[track_caller]
 pub fn pattern_part<T: KernelValue, R>(
     of: Expr<T>,

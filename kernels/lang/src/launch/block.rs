@@ -24,8 +24,8 @@ pub struct BlockLaunch<'a, K: BlockKernel<D>, const D: usize> {
 /// A launch of `kernel` that writes `output`, divided as `division` says.
 ///
 /// # Errors
-/// The error of the kernel's partition about an output that it cannot share out, and [`KernelError::OutOfMemory`]
-/// when no block could have so much shared memory.
+/// The error of the kernel's partition about an output that it cannot share out, and
+/// [`KernelError::OutOfMemory`] when no block could have so much shared memory.
 #[inline]
 pub fn erase_block<K: BlockKernel<D>, const D: usize>(
     kernel: K,
@@ -76,13 +76,14 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         if K::WAITS_FOR_GRID {
             // All blocks run with the first one, so there is nothing left for the calls for others.
             return match run.groups.start {
-                // SAFETY: the caller runs the first group once, and with it all groups are run once.
+                // SAFETY: the caller runs the first group once, and with it all groups are run
+                // once.
                 0 => unsafe { self.run_together(&run.options, scratch) },
                 _ => Ok(()),
             };
         }
-        // Not optimised, code that the macro wrote is run in the one way in which it can be checked, and compiled for
-        // no other.
+        // Not optimised, code that the macro wrote is run in the one way in which it can be
+        // checked, and compiled for no other.
         if UNOPTIMISED && K::IS_WRITTEN {
             // SAFETY: each group is run once: `run_groups` asks its caller for the same.
             return unsafe { self.run_slowly(run, scratch) };

@@ -1,13 +1,14 @@
 //! Blocks whose threads are threads of the operating system, which really wait at barriers.
 //!
-//! A test mode that is slow, and as near to a GPU as a CPU comes: the threads of a block run at the same time, in any
-//! order. A thread runs its future to the end in one poll; at a barrier the poll sleeps until the last thread has
-//! come.
+//! A test mode that is slow, and as near to a GPU as a CPU comes: the threads of a block run at the
+//! same time, in any order. A thread runs its future to the end in one poll; at a barrier the poll
+//! sleeps until the last thread has come.
 //!
-//! No thread waits for ever. The threads that wait at the barrier, wait at warp functions, or have ended are counted
-//! under one lock. If these are all and none can go on, or a thread came to another place, awaits something else, or
-//! panics, the block has *failed*: every waiting thread is woken, finds that the arrival is not complete (for ever),
-//! and so comes back to the place where it ends.
+//! No thread waits for ever. The threads that wait at the barrier, wait at warp functions, or have
+//! ended are counted under one lock. If these are all and none can go on, or a thread came to
+//! another place, awaits something else, or panics, the block has *failed*: every waiting thread is
+//! woken, finds that the arrival is not complete (for ever), and so comes back to the place where
+//! it ends.
 
 use quipu_threads::Start;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -183,8 +184,9 @@ impl Crowd {
     }
 }
 
-// The promise of `Port`: an arrival is complete once `passed` has grown since, which it does when all threads have
-// arrived with one place and one set of arrays; and a thread that has arrived arrives nowhere else before it knows.
+// The promise of `Port`: an arrival is complete once `passed` has grown since, which it does when
+// all threads have arrived with one place and one set of arrays; and a thread that has arrived
+// arrives nowhere else before it knows.
 impl Meeting for Crowd {
     fn arrive(&self, thread: usize, site: Site, turns: Turns, vote: bool) {
         let mut state = self.lock();
@@ -298,7 +300,8 @@ impl Meeting for Crowd {
     fn word(&self, thread: usize, lane: u32) -> Option<u64> {
         let state = self.lock();
         let warp = &state.warps[thread / self.warp_size];
-        // This thread's warp passes nothing before this thread comes there: these are the words of the last one passed.
+        // This thread's warp passes nothing before this thread comes there: these are the words of
+        // the last one passed.
         warp.words[(warp.passed as usize + 1) % 2]
             .get(lane as usize)
             .copied()

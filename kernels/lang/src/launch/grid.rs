@@ -111,8 +111,8 @@ impl<K: Kernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
         for _ in 0..self.count {
             let mut thread = Vector::ZERO;
             for _ in 0..division.threads_per_block() {
-                // SAFETY: this loop comes to each thread once, and the caller of `run_groups` runs no group twice at a
-                // time.
+                // SAFETY: this loop comes to each thread once, and the caller of `run_groups` runs
+                // no group twice at a time.
                 unsafe {
                     self.launch.run_thread(LoopThread::<L, D> {
                         division: &division,
@@ -167,7 +167,8 @@ impl<K: Kernel<D>, const D: usize> Threads<D> for GridLaunch<'_, K, D> {
 }
 
 impl<const D: usize> Run<D> {
-    /// Runs them thread by thread, and looks for mistakes if it is asked to. Compiled once for all kernels.
+    /// Runs them thread by thread, and looks for mistakes if it is asked to. Compiled once for all
+    /// kernels.
     ///
     /// # Safety
     /// As [`GroupKernel::run_groups`].
@@ -183,7 +184,8 @@ impl<const D: usize> Run<D> {
         for group in self.groups {
             let mut position = Vector::ZERO;
             for thread in 0..division.threads_per_block() {
-                // SAFETY: this comes to each thread once, and the caller runs no group twice at a time.
+                // SAFETY: this comes to each thread once, and the caller runs no group twice at a
+                // time.
                 let run = |watched| unsafe { threads.run_one(block, position, watched) };
                 if let Some(shadow) = &shadow {
                     let watched = Watched {

@@ -1,8 +1,10 @@
-//! Neighbouring threads of a phase side by side: each one's values are elements of arrays, which the compiler keeps
-//! in vector registers. The bounds of the elements that they read are checked once for all of them.
+//! Neighbouring threads of a phase side by side: each one's values are elements of arrays, which
+//! the compiler keeps in vector registers. The bounds of the elements that they read are checked
+//! once for all of them.
 //!
-//! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when). Where code is not
-//! optimised there are no vectors, and phases, lanes and pieces, which would only be compiled, are left out.
+//! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says
+//! when). Where code is not optimised there are no vectors, and phases, lanes and pieces, which
+//! would only be compiled, are left out.
 
 use std::mem::MaybeUninit;
 
@@ -106,7 +108,8 @@ impl<T: Copy> Kept<T> {
 }
 
 impl<T: SharedElement> SharedWrite<'_, T> {
-    /// True if the element of the thread's number is the thread's own. (Then that is so of all threads before, too.)
+    /// True if the element of the thread's number is the thread's own. (Then that is so of all
+    /// threads before, too.)
     #[doc(hidden)]
     #[inline(always)]
     pub fn is_single(&self, thread: usize) -> bool {

@@ -1,17 +1,20 @@
 //! Blocks run as a GPU does: warp by warp, the threads of each going on together.
 //!
-//! The threads are futures, as in [`polled`](super::polled), and polled on one core. A warp goes from one warp function
-//! to the next by itself:
+//! The threads are futures, as in [`polled`](super::polled), and polled on one core. A warp goes
+//! from one warp function to the next by itself:
 //!
-//! 1. Each of its lanes is polled once. It ends, or gives way at a barrier of the block or at a warp function.
+//! 1. Each of its lanes is polled once. It ends, or gives way at a barrier of the block or at a
+//!    warp function.
 //! 2. All at the same warp function: their values are published, and the warp begins again.
 //! 3. All at a barrier, or ended: the next warp has its turn.
-//! 4. After the last warp, all threads are at one barrier of the block, or all have ended; anything else is an error.
+//! 4. After the last warp, all threads are at one barrier of the block, or all have ended; anything
+//!    else is an error.
 //!
-//! Blocks that wait for each other at barriers of the grid run in turn, each up to the next of these.
+//! Blocks that wait for each other at barriers of the grid run in turn, each up to the next of
+//! these.
 //!
-//! Words and votes of a warp function are kept twice, by turns: a lane may give its next ones while others have not yet
-//! read its last.
+//! Words and votes of a warp function are kept twice, by turns: a lane may give its next ones while
+//! others have not yet read its last.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -73,8 +76,9 @@ impl Lockstep {
     }
 }
 
-// The promise of `Port`: a thread is polled again only when all have arrived, which step 4 and `BarrierState` check.
-// `at` and `arrived` are clear again then, as they are before any poll; and no thread is at two places at once.
+// The promise of `Port`: a thread is polled again only when all have arrived, which step 4 and
+// `BarrierState` check. `at` and `arrived` are clear again then, as they are before any poll; and
+// no thread is at two places at once.
 impl Meeting for Lockstep {
     fn arrive(&self, _thread: usize, site: Site, turns: Turns, vote: bool) {
         if self.goes() {
@@ -207,7 +211,8 @@ impl<'t> Running<'t> {
         })
     }
 
-    /// Runs the block up to the next barrier of the grid, or to its end. Gives the place of that barrier.
+    /// Runs the block up to the next barrier of the grid, or to its end. Gives the place of that
+    /// barrier.
     fn go_on(&mut self) -> Result<Option<Site>, KernelError> {
         let (test, meeting) = (self.test, self.meeting);
         let (threads, warp_size) = (test.threads, meeting.warp_size);

@@ -1,10 +1,10 @@
 //! Launches with the kernel's type taken away: drivers run them.
 //!
-//! [`erase`] and [`erase_block`] join a kernel, its output and a work division to a [`GroupKernel`],
-//! which a driver knows as `dyn`. A driver splits its work-groups (blocks, counted in row-major order)
-//! into ranges and runs these on as many workers as it likes, each with a [`BlockScratch`] of its own.
-//! That is one dynamic call for a range; everything inside is compiled for the kernel, once for each
-//! [feature level](crate::level).
+//! [`erase`] and [`erase_block`] join a kernel, its output and a work division to a
+//! [`GroupKernel`], which a driver knows as `dyn`. A driver splits its work-groups (blocks, counted
+//! in row-major order) into ranges and runs these on as many workers as it likes, each with a
+//! [`BlockScratch`] of its own. That is one dynamic call for a range; everything inside is compiled
+//! for the kernel, once for each [feature level](crate::level).
 //!
 //! | threads are run by | when |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking; or blocks wait for each other at barriers of the grid |
 //! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
 //!
-//! Where this crate is not optimised, `lockstep` stands for `phases` and `polled`, and one loop is compiled for all kernels without
-//! barriers: see [`level`](crate::level).
+//! Where this crate is not optimised, `lockstep` stands for `phases` and `polled`, and one loop is
+//! compiled for all kernels without barriers: see [`level`](crate::level).
 
 mod block;
 mod crowd;
@@ -56,13 +56,13 @@ pub trait GroupKernel: Send + Sync {
     /// leaves `scratch` as good as new.
     ///
     /// # Errors
-    /// [`KernelError::GroupsOutOfRange`] before anything has run. Of a block kernel also the fault that stopped a
-    /// group: a barrier that not all of its threads reached, an await of something else, no memory. The groups before
-    /// it have run then, those after it have not.
+    /// [`KernelError::GroupsOutOfRange`] before anything has run. Of a block kernel also the fault
+    /// that stopped a group: a barrier that not all of its threads reached, an await of something
+    /// else, no memory. The groups before it have run then, those after it have not.
     ///
     /// # Safety
-    /// No group is run while a call, of this thread or another, is running the same one. The memory behind the
-    /// launch's views is still there.
+    /// No group is run while a call, of this thread or another, is running the same one. The memory
+    /// behind the launch's views is still there.
     unsafe fn run_groups(
         &self,
         groups: Range<u64>,
@@ -75,8 +75,8 @@ pub trait GroupKernel: Send + Sync {
     /// As [`run_groups`](Self::run_groups).
     fn run_all(&mut self, scratch: &mut BlockScratch) -> Result<(), KernelError> {
         let groups = 0..self.group_count();
-        // SAFETY: `&mut self` says that no other call runs any group; views of safe code are borrows
-        // that the launch keeps, and others are as their makers promised.
+        // SAFETY: `&mut self` says that no other call runs any group; views of safe code are
+        // borrows that the launch keeps, and others are as their makers promised.
         unsafe { self.run_groups(groups, scratch) }
     }
 }
@@ -109,8 +109,9 @@ impl<const D: usize> Run<D> {
     }
 }
 
-/// Has the code that launches of up to three dimensions have in common compiled with this crate, where it is not
-/// optimised. rustc takes generic code from there, and crates with kernels need not compile it again.
+/// Has the code that launches of up to three dimensions have in common compiled with this crate,
+/// where it is not optimised. rustc takes generic code from there, and crates with kernels need not
+/// compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {

@@ -12,17 +12,18 @@ use crate::level::FeatureLevel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Execution {
-    /// As fast as it goes: loops, also between barriers, and polled state machines for blocks of which these cannot be made.
+    /// As fast as it goes: loops, also between barriers, and polled state machines for blocks of
+    /// which these cannot be made.
     #[default]
     Native,
-    /// As GPUs do: the threads of a warp go on together, and exchange their values in warp functions. A test mode:
-    /// slow. Kernels without barriers run as ever.
+    /// As GPUs do: the threads of a warp go on together, and exchange their values in warp
+    /// functions. A test mode: slow. Kernels without barriers run as ever.
     Lockstep {
         /// Threads of a warp: 1 to 64.
         warp_size: u32,
     },
-    /// Each thread of a block is a thread of the operating system, and barriers really wait. A test mode: very slow.
-    /// Kernels without barriers run as ever.
+    /// Each thread of a block is a thread of the operating system, and barriers really wait. A test
+    /// mode: very slow. Kernels without barriers run as ever.
     OsThreads {
         /// Threads of a warp: 1 to 64.
         warp_size: u32,
@@ -43,9 +44,10 @@ pub enum Execution {
 pub struct RunOptions {
     /// The way in which threads are run.
     pub execution: Execution,
-    /// True if mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
-    /// thread and line. Two threads that reach the same element of raw memory without a barrier between are reported
-    /// with both lines. So are two that change it in steps of a scope that leaves one of them out. Slow.
+    /// True if mistakes are looked for: a panic (an index out of bounds, for one) becomes an error
+    /// that names kernel, thread and line. Two threads that reach the same element of raw memory
+    /// without a barrier between are reported with both lines. So are two that change it in steps
+    /// of a scope that leaves one of them out. Slow.
     pub check: bool,
     /// The highest feature level to use.
     pub level: FeatureLevel,

@@ -1,10 +1,11 @@
-//! Blocks run phase by phase: each phase between two barriers is a loop over the block's threads, which the kernel
-//! has written out ([`BlockKernel::run_phases`]). So a barrier costs nothing, and a thread's work in a phase is
-//! compiled as a loop's body is.
+//! Blocks run phase by phase: each phase between two barriers is a loop over the block's threads,
+//! which the kernel has written out ([`BlockKernel::run_phases`]). So a barrier costs nothing, and
+//! a thread's work in a phase is compiled as a loop's body is.
 //!
 //! 1. [`Phases::next`] goes to the next block, and zeroes its shared memory.
-//! 2. In each phase the kernel goes through [`rows`](Phases::rows) of neighbouring threads. It makes each thread's
-//!    accelerator, and hands it its own parts of the outputs and its shared arrays, for this phase alone.
+//! 2. In each phase the kernel goes through [`rows`](Phases::rows) of neighbouring threads. It
+//!    makes each thread's accelerator, and hands it its own parts of the outputs and its shared
+//!    arrays, for this phase alone.
 //! 3. A value that a thread keeps over a barrier is in a [`Kept`].
 
 use std::cell::Cell;
@@ -190,10 +191,12 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
     /// A thread's own parts of the outputs.
     ///
     /// # Safety
-    /// A thread no longer uses parts that it was handed before, but for memory that all threads may read.
+    /// A thread no longer uses parts that it was handed before, but for memory that all threads may
+    /// read.
     #[inline(always)]
     pub unsafe fn own<'t>(&'t self, acc: &PhaseThread<'_, L, D>) -> Own<'t, K::Output, D> {
-        // SAFETY: as the caller promises; nobody else runs this block, so the caller of `run_groups` promises.
+        // SAFETY: as the caller promises; nobody else runs this block, so the caller of
+        // `run_groups` promises.
         unsafe { K::Output::own(&self.launch.output, acc) }
     }
 
@@ -232,7 +235,8 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
 #[derive(Debug)]
 pub struct Kept<T> {
     start: *mut T,
-    /// The memory that it points to: in the capacity, as threads set their values one after the other.
+    /// The memory that it points to: in the capacity, as threads set their values one after the
+    /// other.
     _memory: Vec<T>,
 }
 

@@ -1,16 +1,17 @@
 //! Blocks whose threads are futures, polled in turn on one core.
 //!
-//! A worker's scratch holds one block at a time: its shared memory, then a [`Slot`] for each thread, the accelerator
-//! that the thread borrows and its future. A block goes like this:
+//! A worker's scratch holds one block at a time: its shared memory, then a [`Slot`] for each
+//! thread, the accelerator that the thread borrows and its future. A block goes like this:
 //!
 //! 1. Zero the shared memory.
-//! 2. Make each thread in its slot. A thread that comes to a barrier as it is made, before it is polled, is an error.
-//! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. Barriers and their checks are in
-//!    [`barrier`](crate::barrier).
+//! 2. Make each thread in its slot. A thread that comes to a barrier as it is made, before it is
+//!    polled, is an error.
+//! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. Barriers and their
+//!    checks are in [`barrier`](crate::barrier).
 //! 4. Drop the threads, also when there is an error or a panic: [`Threads`] does.
 //!
-//! A round in which some threads end and others arrive at a barrier is an error, so a future is never
-//! polled after its end. A thread is never moved once it is in its slot.
+//! A round in which some threads end and others arrive at a barrier is an error, so a future is
+//! never polled after its end. A thread is never moved once it is in its slot.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -45,8 +46,8 @@ struct BlockState<const D: usize> {
     barrier: BarrierState,
 }
 
-/// A thread that is a state machine beside those of its block, in code for a feature level. Small, as every thread
-/// has one in memory.
+/// A thread that is a state machine beside those of its block, in code for a feature level. Small,
+/// as every thread has one in memory.
 struct PolledThread<'b, L, const D: usize> {
     state: &'b BlockState<D>,
     thread: Vector<D>,
@@ -132,8 +133,8 @@ fn run_block<L: Level, K: BlockKernel<D>, const D: usize>(
         launch.shared_bytes,
         state.division.threads_per_block(),
         |acc, shared, thread| {
-            // SAFETY: `run` comes to each thread once, the caller of `run_groups` runs no group twice at a time, and
-            // the kernel cannot keep its output.
+            // SAFETY: `run` comes to each thread once, the caller of `run_groups` runs no group
+            // twice at a time, and the kernel cannot keep its output.
             let output = unsafe { K::Output::own(&launch.output, acc) };
             // SAFETY: `run` zeroed the memory, which is this block's until its threads are dropped.
             let shared = unsafe { K::Shared::hand_out(shared, thread) };
@@ -239,12 +240,13 @@ where
         // SAFETY: both are in the room.
         let number = |slot: *mut Slot<A, F>| unsafe { slot.offset_from(slots) } as usize;
 
-        // Not in the first round: a thread that has been made needs fewer instructions in every round.
+        // Not in the first round: a thread that has been made needs fewer instructions in every
+        // round.
         barrier.begin_poll();
         let mut slot = slots;
         while slot != end {
-            // SAFETY: slots were reserved for all threads. The accelerator is written before it is borrowed, and stays
-            // where it is until the future that borrows it has been dropped.
+            // SAFETY: slots were reserved for all threads. The accelerator is written before it is
+            // borrowed, and stays where it is until the future that borrows it has been dropped.
             unsafe {
                 (&raw mut (*slot).acc).write(next_thread());
                 (&raw mut (*slot).future).write((self.make)(&(*slot).acc, attached, number(slot)));
@@ -264,8 +266,8 @@ where
             // The only call of `poll`: so it is inlined, for the feature level's sake.
             while slot != end {
                 barrier.begin_poll();
-                // SAFETY: the thread is in its slot, where it stays until it is dropped. The reference covers the
-                // future alone, not the accelerator, which the future borrows.
+                // SAFETY: the thread is in its slot, where it stays until it is dropped. The
+                // reference covers the future alone, not the accelerator, which the future borrows.
                 let future = unsafe { Pin::new_unchecked(&mut (*slot).future) };
                 match future.poll(context) {
                     Poll::Pending => {
@@ -321,7 +323,8 @@ impl<A, F> Threads<A, F> {
         while self.dropped < self.made {
             let thread = self.dropped;
             self.dropped += 1;
-            // SAFETY: this thread was made, and is dropped only here, where it has been counted first.
+            // SAFETY: this thread was made, and is dropped only here, where it has been counted
+            // first.
             unsafe { self.slots.add(thread).drop_in_place() };
         }
     }
@@ -330,8 +333,9 @@ impl<A, F> Threads<A, F> {
 impl<A, F> Drop for Threads<A, F> {
     fn drop(&mut self) {
         while self.dropped < self.made {
-            // The block has failed already, and a second panic while a first one unwinds would end the process. The
-            // payload of a thread that panics as it is dropped is forgotten, as dropping that might panic, too.
+            // The block has failed already, and a second panic while a first one unwinds would end
+            // the process. The payload of a thread that panics as it is dropped is forgotten, as
+            // dropping that might panic, too.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.drop_rest())) {
                 std::mem::forget(panic);
             }

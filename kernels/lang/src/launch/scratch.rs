@@ -16,9 +16,9 @@ struct Line(#[expect(dead_code, reason = "room, reached by pointer")] [MaybeUnin
 
 /// One worker's memory for a block: its shared memory, and its threads.
 ///
-/// It grows to the largest block that its worker has run and is used again for each; a block allocates
-/// nothing. Between blocks it holds nothing but uninitialised bytes, so whatever happened to a block
-/// (an error, a panic), the next one finds it as new.
+/// It grows to the largest block that its worker has run and is used again for each; a block
+/// allocates nothing. Between blocks it holds nothing but uninitialised bytes, so whatever happened
+/// to a block (an error, a panic), the next one finds it as new.
 #[derive(Default)]
 pub struct BlockScratch {
     lines: Vec<Line>,
@@ -34,7 +34,8 @@ impl BlockScratch {
         }
     }
 
-    /// As [`new`](Self::new), for a worker that runs groups in such a way, whatever the environment says.
+    /// As [`new`](Self::new), for a worker that runs groups in such a way, whatever the environment
+    /// says.
     pub const fn with_options(options: RunOptions) -> Self {
         Self {
             lines: Vec::new(),
@@ -78,7 +79,8 @@ impl BlockScratch {
         let slack = if alignment <= LINE { 0 } else { alignment };
         let needed = bytes.checked_add(slack).ok_or_else(out_of_memory)?;
         if needed > self.capacity() {
-            // Drop first: the old bytes are not needed, and both need not be there at the same time.
+            // Drop first: the old bytes are not needed, and both need not be there at the same
+            // time.
             self.lines = Vec::new();
             self.lines
                 .try_reserve_exact(needed.div_ceil(LINE))

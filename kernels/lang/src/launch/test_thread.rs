@@ -1,4 +1,5 @@
-//! Threads of the test modes: one accelerator for all of them, so that a kernel is compiled for them once.
+//! Threads of the test modes: one accelerator for all of them, so that a kernel is compiled for
+//! them once.
 
 use std::future::Future;
 use std::mem::MaybeUninit;
@@ -78,7 +79,8 @@ impl<'l, 'a, K: BlockKernel<D>, const D: usize> TestBlock<'l, 'a, K, D> {
     }
 }
 
-/// A [`TestBlock`] of any kernel. The modes are compiled once, and not for each kernel; so a thread is a boxed future.
+/// A [`TestBlock`] of any kernel. The modes are compiled once, and not for each kernel; so a thread
+/// is a boxed future.
 pub(super) trait Start: Sync {
     /// The kernel's name.
     fn kernel(&self) -> &'static str;
@@ -89,7 +91,8 @@ pub(super) trait Start: Sync {
     /// Is the block of this number from now on.
     ///
     /// # Safety
-    /// So many bytes as its threads share are there, zeroed, for as long as it is run. It is not moved meanwhile.
+    /// So many bytes as its threads share are there, zeroed, for as long as it is run. It is not
+    /// moved meanwhile.
     unsafe fn attach(&mut self, group: usize, memory: *mut u8);
 
     /// A thread of the block, that meets the others there.
@@ -120,7 +123,8 @@ impl<K: BlockKernel<D>, const D: usize> Start for TestBlock<'_, '_, K, D> {
             runs_alone: self.mode.runs_alone,
             watched: self.mode.watched,
         };
-        // SAFETY: the memory is the group's alone, and as large as `size` says: this `attach` asks its caller for that.
+        // SAFETY: the memory is the group's alone, and as large as `size` says: this `attach` asks
+        // its caller for that.
         self.arrays
             .write(unsafe { self.launch.shared.attach(memory, &context) });
     }
@@ -137,10 +141,11 @@ impl<K: BlockKernel<D>, const D: usize> Start for TestBlock<'_, '_, K, D> {
                 block: self.arrays.as_ptr().cast(),
             };
             let acc = TestThread::new(&self.launch.division, self.block, port, self.mode);
-            // SAFETY: this is run once for the thread, as the caller promises; the caller of `run_groups` runs no
-            // group twice at a time.
+            // SAFETY: this is run once for the thread, as the caller promises; the caller of
+            // `run_groups` runs no group twice at a time.
             let output = unsafe { K::Output::own(&self.launch.output, &acc) };
-            // SAFETY: the block was attached, and so its arrays are there, in memory that was zeroed; and as above.
+            // SAFETY: the block was attached, and so its arrays are there, in memory that was
+            // zeroed; and as above.
             let shared = unsafe { K::Shared::hand_out(self.arrays.assume_init_ref(), thread) };
             self.launch.kernel.run(&acc, output, shared).await;
         })
@@ -194,7 +199,8 @@ pub(super) unsafe fn run_blocks(
 /// Runs all blocks of a launch together, as they wait for each other.
 ///
 /// # Safety
-/// As [`GroupKernel::run_groups`](super::GroupKernel::run_groups). These are the launch's blocks, in their order.
+/// As [`GroupKernel::run_groups`](super::GroupKernel::run_groups). These are the launch's blocks,
+/// in their order.
 #[cold]
 pub(super) unsafe fn run_together(
     blocks: &mut [&mut dyn Start],
@@ -212,7 +218,8 @@ pub(super) unsafe fn run_together(
     let bytes = stride.checked_mul(blocks.len());
     let memory = scratch.zeroed(bytes.ok_or(KernelError::OutOfMemory { bytes: usize::MAX })?)?;
     for (group, block) in blocks.iter_mut().enumerate() {
-        // SAFETY: so many bytes were reserved for each block and zeroed, and the scratch is borrowed.
+        // SAFETY: so many bytes were reserved for each block and zeroed, and the scratch is
+        // borrowed.
         unsafe { block.attach(group, memory.add(group * stride)) };
     }
     let tests: Vec<_> = blocks

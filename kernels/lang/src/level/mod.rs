@@ -1,11 +1,12 @@
-//! Feature levels: native code is compiled once for each of a few generations of processors, and the best that the
-//! machine has is run.
+//! Feature levels: native code is compiled once for each of a few generations of processors, and
+//! the best that the machine has is run.
 //!
-//! A plain `cargo build` makes code for the oldest x86-64, which leaves a quarter or less of a machine in use. So the
-//! loop over a launch's threads exists in a function of its own for each level, marked with the level's
-//! `target_feature`s, and the kernel is inlined into each. (Each has an accelerator type of its own, so that a
-//! kernel's `run` has a single caller.) Functions that a kernel calls are compiled for the level where they are
-//! inlined, too. So `#[device]` makes functions `#[inline(always)]` that do not say otherwise.
+//! A plain `cargo build` makes code for the oldest x86-64, which leaves a quarter or less of a
+//! machine in use. So the loop over a launch's threads exists in a function of its own for each
+//! level, marked with the level's `target_feature`s, and the kernel is inlined into each. (Each has
+//! an accelerator type of its own, so that a kernel's `run` has a single caller.) Functions that a
+//! kernel calls are compiled for the level where they are inlined, too. So `#[device]` makes
+//! functions `#[inline(always)]` that do not say otherwise.
 //!
 //! | level | processors from | adds |
 //! |---|---|---|
@@ -14,15 +15,17 @@
 //! | `x86-64-v3` | 2013 | AVX2, FMA, BMI, F16C |
 //! | `x86-64-v4` | 2017 | AVX-512 F, BW, CD, DQ, VL |
 //!
-//! The results are the same bits: Rust fuses and reorders nothing by itself. So where a kernel is faster at a level below the
-//! machine's highest, it is run there (see `trial.rs`).
+//! The results are the same bits: Rust fuses and reorders nothing by itself. So where a kernel is
+//! faster at a level below the machine's highest, it is run there (see `trial.rs`).
 //!
-//! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
-//! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then,
-//! too. Where it has the `opt-level` 1, which is for builds that are to be quick as well, there are the baseline and
-//! x86-64-v3. The other levels run the code of those below them.
+//! Code that is not optimised anyway is compiled for the baseline alone, as four times as much
+//! would take as long to compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]).
+//! It has one way to run threads then, too. Where it has the `opt-level` 1, which is for builds
+//! that are to be quick as well, there are the baseline and x86-64-v3. The other levels run the
+//! code of those below them.
 //!
-//! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
+//! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`),
+//! chooses a lower one.
 
 #[cfg(all(target_arch = "x86_64", all_levels))]
 mod trial;
@@ -33,7 +36,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// A set of processor features that native code is compiled for: see the [module's table](crate::level).
+/// A set of processor features that native code is compiled for: see the [module's
+/// table](crate::level).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FeatureLevel {
@@ -148,8 +152,9 @@ impl Level for Watching {
 #[cfg(unoptimised)]
 pub(crate) type Watching = Baseline;
 
-/// True where this crate is not optimised: then the code that launches and runs a kernel is compiled once for all of
-/// them, at the price of an allocation for each launch and a dynamic call for each thread.
+/// True where this crate is not optimised: then the code that launches and runs a kernel is
+/// compiled once for all of them, at the price of an allocation for each launch and a dynamic call
+/// for each thread.
 #[doc(hidden)]
 pub const UNOPTIMISED: bool = cfg!(unoptimised);
 
@@ -161,12 +166,13 @@ pub trait Work {
     /// Does it. To be marked `#[inline(always)]`, or it is compiled for the baseline only.
     fn run<L: Level>(self) -> Self::Output;
 
-    /// The share of a launch that it is. Launches of several groups are measured, to find the faster level.
+    /// The share of a launch that it is. Launches of several groups are measured, to find the
+    /// faster level.
     fn share(&self) -> Share;
 }
 
-/// Does some work in code for this level, or for the highest that the machine has if that is lower; or for one below it, where
-/// that is found to be faster.
+/// Does some work in code for this level, or for the highest that the machine has if that is lower;
+/// or for one below it, where that is found to be faster.
 #[inline]
 pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(any(unoptimised, all_levels))))]
@@ -186,7 +192,8 @@ pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
             highest => {
                 let share = work.share();
                 let run = |level| match level {
-                    // SAFETY: as above; and a processor with the features of a level has those of the levels below.
+                    // SAFETY: as above; and a processor with the features of a level has those of
+                    // the levels below.
                     FeatureLevel::V2 => unsafe { v2(work) },
                     // SAFETY: as above.
                     FeatureLevel::V4 => unsafe { v4(work) },

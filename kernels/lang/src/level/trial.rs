@@ -1,14 +1,15 @@
-//! The choice of the fastest of the highest levels for a kernel: measured, while it runs for the first times.
+//! The choice of the fastest of the highest levels for a kernel: measured, while it runs for the
+//! first times.
 //!
-//! The highest level is not always the fastest. Some processors lower their clock where they use their widest
-//! vectors; code that is bound by memory, or by the one unit that divides, gains nothing from these, and has the
-//! lower clock. And some store narrow vectors faster than wide ones. The difference depends on kernel and machine.
-//! The results are the same bits at any level.
+//! The highest level is not always the fastest. Some processors lower their clock where they use
+//! their widest vectors; code that is bound by memory, or by the one unit that divides, gains
+//! nothing from these, and has the lower clock. And some store narrow vectors faster than wide
+//! ones. The difference depends on kernel and machine. The results are the same bits at any level.
 //!
-//! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes: their lower clock
-//!    slows other code, too.
-//! 2. Vectors of 16 bytes are taken if these are clearly faster than the best so far: some code is better than that
-//!    of both wider ones, as where wider vectors are gathered element by element.
+//! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes:
+//!    their lower clock slows other code, too.
+//! 2. Vectors of 16 bytes are taken if these are clearly faster than the best so far: some code is
+//!    better than that of both wider ones, as where wider vectors are gathered element by element.
 //!
 //! Kernels are known by their code's address, in a table that only grows.
 
@@ -64,7 +65,8 @@ impl Known {
     }
 }
 
-/// Runs a share of a launch of the kernel whose code is at an address, on a machine whose highest level is V3 or V4.
+/// Runs a share of a launch of the kernel whose code is at an address, on a machine whose highest
+/// level is V3 or V4.
 #[inline]
 pub(super) fn run<R>(
     kernel: usize,

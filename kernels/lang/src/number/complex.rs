@@ -10,8 +10,8 @@ use crate::{KernelData, device};
 
 /// A complex number: two floats, the real part first, as C lays it out.
 ///
-/// Sums, differences, products and quotients are the textbook's, of each part by itself and without scaling: a
-/// quotient's intermediate results overflow where a part's square does.
+/// Sums, differences, products and quotients are the textbook's, of each part by itself and without
+/// scaling: a quotient's intermediate results overflow where a part's square does.
 ///
 /// ```
 /// # use quipu_kernel::Complex;
@@ -102,8 +102,8 @@ impl<T: Float> Complex<T> {
         self.re.abs() + self.im.abs()
     }
 
-    /// Itself, and if a part is infinite the one infinity that the plane has: the positive real one, with the sign of
-    /// the imaginary part kept at a zero.
+    /// Itself, and if a part is infinite the one infinity that the plane has: the positive real
+    /// one, with the sign of the imaginary part kept at a zero.
     #[inline(always)]
     pub fn proj(self) -> Self {
         if self.is_infinite() {
@@ -300,8 +300,9 @@ impl<T: Float> Complex<T> {
         Self::new(sinh * self.re.cosh() / norm, sin * cos / norm)
     }
 
-    /// The arc sine, whose real part is from -π/2 to π/2. This and its like are Kahan's ("Branch Cuts for Complex
-    /// Elementary Functions", 1987): the sign of a zero says on which side of a cut a number is.
+    /// The arc sine, whose real part is from -π/2 to π/2. This and its like are Kahan's ("Branch
+    /// Cuts for Complex Elementary Functions", 1987): the sign of a zero says on which side of a
+    /// cut a number is.
     #[inline(always)]
     pub fn asin(self) -> Self {
         let (below, above) = self.roots_around_one();

@@ -5,9 +5,9 @@ use super::{Integer, Number, Scalar, Signed, Wide};
 
 /// A floating-point number.
 ///
-/// Names and meaning are std's. Functions of the first group are exact or correctly rounded, and the same bits on
-/// every device. Of the others the native result and a device's differ by units in the last place (*ulp*), at most by
-/// so many:
+/// Names and meaning are std's. Functions of the first group are exact or correctly rounded, and
+/// the same bits on every device. Of the others the native result and a device's differ by units in
+/// the last place (*ulp*), at most by so many:
 ///
 /// | ulp | functions |
 /// |---|---|
@@ -19,13 +19,13 @@ use super::{Integer, Number, Scalar, Signed, Wide};
 /// | 17 | `erf`, `powf` |
 /// | 21 | `atanh` |
 ///
-/// That is the error that OpenCL allows devices and one more, but for `atanh`, which std computes by a formula that
-/// loses more near -1, as its `acosh` does near 1. Natively they are the C library's, but for [`erf`](Self::erf)
-/// (below 1 ulp), [`rsqrt`](Self::rsqrt) (below 1.5 ulp) and [`remainder`](Self::remainder) (exact). 16-bit floats
-/// are computed with as `f32` and rounded.
+/// That is the error that OpenCL allows devices and one more, but for `atanh`, which std computes
+/// by a formula that loses more near -1, as its `acosh` does near 1. Natively they are the C
+/// library's, but for [`erf`](Self::erf) (below 1 ulp), [`rsqrt`](Self::rsqrt) (below 1.5 ulp) and
+/// [`remainder`](Self::remainder) (exact). 16-bit floats are computed with as `f32` and rounded.
 ///
-/// Nothing is ever fused or reassociated: `a * b + c` rounds twice. For one rounding, and its speed, write
-/// [`mul_add`](Self::mul_add).
+/// Nothing is ever fused or reassociated: `a * b + c` rounds twice. For one rounding, and its
+/// speed, write [`mul_add`](Self::mul_add).
 pub trait Float: Signed {
     /// An unsigned integer of the same size.
     type Bits: Integer;
@@ -92,14 +92,14 @@ pub trait Float: Signed {
     fn sqrt(self) -> Self;
     /// `self * factor + addend`, rounded once: *fma*. One instruction where the machine has it.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
-    /// The remainder of a division whose quotient is rounded to the *nearest* integer, ties to even: C's `remainder`.
-    /// (`%` is C's `fmod`.)
+    /// The remainder of a division whose quotient is rounded to the *nearest* integer, ties to
+    /// even: C's `remainder`. (`%` is C's `fmod`.)
     fn remainder(self, divisor: Self) -> Self;
     /// One divided by it.
     fn recip(self) -> Self;
-    /// The smaller of two; of a number and NaN the number. (Where `f16` or `bf16` is written out, `min` and `max` are
-    /// natively those of the crate `half`, which give a NaN if `self` is one: [`lesser`](Number::lesser) and
-    /// [`greater`](Number::greater) are the same everywhere.)
+    /// The smaller of two; of a number and NaN the number. (Where `f16` or `bf16` is written out,
+    /// `min` and `max` are natively those of the crate `half`, which give a NaN if `self` is one:
+    /// [`lesser`](Number::lesser) and [`greater`](Number::greater) are the same everywhere.)
     fn min(self, other: Self) -> Self;
     /// The greater of two; of a number and NaN the number. (As for [`min`](Self::min).)
     fn max(self, other: Self) -> Self;
@@ -134,8 +134,8 @@ pub trait Float: Signed {
     fn cos(self) -> Self;
     /// The hyperbolic cosine.
     fn cosh(self) -> Self;
-    /// The error function. (std has one of that name in preparation, so rustc warns where it is called on an `f32` or
-    /// `f64` by name: `#[allow(unstable_name_collisions)]`.)
+    /// The error function. (std has one of that name in preparation, so rustc warns where it is
+    /// called on an `f32` or `f64` by name: `#[allow(unstable_name_collisions)]`.)
     fn erf(self) -> Self;
     /// e to the power of it.
     fn exp(self) -> Self;

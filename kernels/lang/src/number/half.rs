@@ -1,12 +1,12 @@
 //! The two 16-bit floats, of the `half` crate: computed with as `f32`, then rounded.
 //!
-//! `f32` has more than twice their digits and two more, so sums, products, quotients and square roots of them
-//! are correctly rounded all the same.
+//! `f32` has more than twice their digits and two more, so sums, products, quotients and square
+//! roots of them are correctly rounded all the same.
 
 use super::{Float, Number, Scalar, Signed, Wide, bf16, f16};
 
-/// `a * b + c` for floats of so few digits that the product is exact, rounded *to odd*: so rounding once more, to
-/// fewer digits, rounds as if it were the only time.
+/// `a * b + c` for floats of so few digits that the product is exact, rounded *to odd*: so rounding
+/// once more, to fewer digits, rounds as if it were the only time.
 fn fused_to_odd(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b;
     let sum = product + c;
@@ -16,7 +16,8 @@ fn fused_to_odd(a: f64, b: f64, c: f64) -> f64 {
     if lost == 0.0 || lost.is_nan() || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    // Between two doubles, the even of which is `sum`: take the odd one, on the side of the lost part.
+    // Between two doubles, the even of which is `sum`: take the odd one, on the side of the lost
+    // part.
     let away_from_zero = (lost > 0.0) == (sum > 0.0);
     f64::from_bits(if away_from_zero {
         sum.to_bits() + 1
@@ -34,7 +35,8 @@ fn integer_to_odd(magnitude: u64) -> f64 {
     }
 }
 
-/// A double as a float, rounded to odd: for rounding once more. (`half` converts doubles by their upper bits alone.)
+/// A double as a float, rounded to odd: for rounding once more. (`half` converts doubles by their
+/// upper bits alone.)
 fn single_to_odd(number: f64) -> f32 {
     let single = number as f32;
     let back = f64::from(single);

@@ -54,7 +54,8 @@ pub trait Integer:
     fn wrapping_neg(self) -> Self;
     /// The bits moved up by the amount modulo the width.
     fn wrapping_shl(self, amount: u32) -> Self;
-    /// The bits moved down by the amount modulo the width; of signed integers with copies of the sign.
+    /// The bits moved down by the amount modulo the width; of signed integers with copies of the
+    /// sign.
     fn wrapping_shr(self, amount: u32) -> Self;
     /// The sum, or the end of the range that lies beyond it.
     fn saturating_add(self, other: Self) -> Self;

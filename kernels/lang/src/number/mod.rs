@@ -1,8 +1,8 @@
 //! Numbers as generic kernels know them.
 //!
-//! A kernel or device function that is generic over its element type names the traits of its operations in a bound.
-//! Everything in the traits has the name and the meaning that std gives it for the primitive types, so the same text
-//! works with `f32` written out.
+//! A kernel or device function that is generic over its element type names the traits of its
+//! operations in a bound. Everything in the traits has the name and the meaning that std gives it
+//! for the primitive types, so the same text works with `f32` written out.
 //!
 //! | bound | has | types |
 //! |---|---|---|
@@ -28,8 +28,9 @@
 //! assert_eq!(300.7_f32.cast::<u8>(), 255); // what `as` does
 //! ```
 //!
-//! The traits are open: a user implements them for a type of their own (dual numbers, fixed point), and runs every
-//! generic kernel with it, natively: printed kernels know the methods of the numbers that there are.
+//! The traits are open: a user implements them for a type of their own (dual numbers, fixed point),
+//! and runs every generic kernel with it, natively: printed kernels know the methods of the numbers
+//! that there are.
 
 mod complex;
 mod float;
@@ -84,7 +85,8 @@ pub enum Wide {
 
 /// A [`Scalar`] that can be counted with: an integer or a float.
 ///
-/// Integers wrap in release builds and in printed code, and panic on overflow where debug assertions are on.
+/// Integers wrap in release builds and in printed code, and panic on overflow where debug
+/// assertions are on.
 pub trait Number:
     Scalar
     + Add<Output = Self>

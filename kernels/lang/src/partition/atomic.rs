@@ -34,8 +34,8 @@ unsafe impl<T: AtomicElement, const D: usize> Partition<D> for Atomically<T> {
 
     #[inline(always)]
     unsafe fn own<'t, A: Accelerator<D>>(plan: &GlobalMut<'_, T>, acc: &A) -> Atomics<'t, T> {
-        // SAFETY: aligned, as the plan checked; of the same size and patterns; and nobody reaches the
-        // elements but through these references while the view lives.
+        // SAFETY: aligned, as the plan checked; of the same size and patterns; and nobody reaches
+        // the elements but through these references while the view lives.
         let elements = unsafe { std::slice::from_raw_parts(plan.as_ptr().cast(), plan.len()) };
         Atomics::new(elements, acc.block_runs_alone(), acc.is_watched())
     }

@@ -8,10 +8,11 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::view::GlobalMut;
 
-/// Partition: the output is cut into as many equal parts as there are blocks, in order, and each block's
-/// part into as many as it has threads.
+/// Partition: the output is cut into as many equal parts as there are blocks, in order, and each
+/// block's part into as many as it has threads.
 ///
-/// With one element per block, the block's first thread is handed that, and the others an empty slice.
+/// With one element per block, the block's first thread is handed that, and the others an empty
+/// slice.
 #[derive(Debug, Clone, Copy)]
 pub struct ByBlock<T>(PhantomData<fn() -> T>);
 
@@ -56,8 +57,8 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByBlock<T> {
             .saturating_add(thread.saturating_mul(plan.per_thread))
             .min(block_end);
         let end = start.saturating_add(plan.per_thread).min(block_end);
-        // SAFETY: `start <= end <= len`, and these elements are the part of this thread alone, which,
-        // the caller promises, has no other live part.
+        // SAFETY: `start <= end <= len`, and these elements are the part of this thread alone,
+        // which, the caller promises, has no other live part.
         unsafe { std::slice::from_raw_parts_mut(plan.view.as_ptr().add(start), end - start) }
     }
 }

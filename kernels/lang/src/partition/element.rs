@@ -92,8 +92,8 @@ impl<T, const D: usize> OwnElements<'_, T, D> {
 
     /// Each of them with its row-major number in the output.
     ///
-    /// A `for` loop over it is as tight as one over a slice in one dimension; in more, `for_each` and
-    /// `fold` are, and [`rows`](Self::rows).
+    /// A `for` loop over it is as tight as one over a slice in one dimension; in more, `for_each`
+    /// and `fold` are, and [`rows`](Self::rows).
     #[inline(always)]
     pub fn each(&mut self) -> Each<'_, T, D> {
         let mut each = Each {

@@ -1,8 +1,9 @@
-//! Partitions: the threads of a launch share out their output, so that no two of them have the same element.
+//! Partitions: the threads of a launch share out their output, so that no two of them have the same
+//! element.
 //!
-//! A kernel names a partition for each of its outputs, in its type. So all threads of a launch go by the
-//! same one, and each is handed its own part by value: an element is reachable through one part only, and
-//! that makes races impossible, whatever a kernel does with its part.
+//! A kernel names a partition for each of its outputs, in its type. So all threads of a launch go
+//! by the same one, and each is handed its own part by value: an element is reachable through one
+//! part only, and that makes races impossible, whatever a kernel does with its part.
 //!
 //! | partition | a thread is handed | for |
 //! |---|---|---|
@@ -78,8 +79,9 @@ pub unsafe trait Partition<const D: usize> {
     /// The part of the thread that `acc` is.
     ///
     /// # Safety
-    /// `acc` is one thread of a launch of the division that the plan was made for, and tells the truth. While the
-    /// returned part lives (and not longer than the plan's elements do), it is not called for the same thread again.
+    /// `acc` is one thread of a launch of the division that the plan was made for, and tells the
+    /// truth. While the returned part lives (and not longer than the plan's elements do), it is not
+    /// called for the same thread again.
     unsafe fn own<'t, A: Accelerator<D>>(plan: &Self::Plan<'_>, acc: &A) -> Self::Own<'t>;
 }
 
@@ -103,7 +105,8 @@ unsafe impl<const D: usize> Partition<D> for () {
 
 macro_rules! tuples {
     ($($name:ident $at:tt),+) => {
-        // SAFETY: each part is shared out by itself, and views do not overlap as they own their elements.
+        // SAFETY: each part is shared out by itself, and views do not overlap as they own their
+        // elements.
         unsafe impl<$($name: Partition<D>,)+ const D: usize> Partition<D> for ($($name,)+) {
             type View<'a> = ($($name::View<'a>,)+);
             type Plan<'a> = ($($name::Plan<'a>,)+);

@@ -11,7 +11,8 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::view::GlobalMut;
 
-/// Partition: every thread is handed all elements, and its code makes promises that the compiler cannot check.
+/// Partition: every thread is handed all elements, and its code makes promises that the compiler
+/// cannot check.
 #[derive(Debug, Clone, Copy)]
 pub struct Unpartitioned<T>(PhantomData<fn() -> T>);
 
@@ -42,7 +43,8 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for Unpartitioned<T>
 
 /// All elements of an output, in the hands of every thread.
 ///
-/// In [checking mode](crate::RunOptions::check) each access is watched, and races between threads are reported.
+/// In [checking mode](crate::RunOptions::check) each access is watched, and races between threads
+/// are reported.
 ///
 /// ```compile_fail,E0133
 /// # use quipu_kernel::RawMut;

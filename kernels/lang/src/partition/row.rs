@@ -12,10 +12,11 @@ use crate::extent::{Extent, Vector};
 use crate::strides::Places;
 use crate::view::GlobalMut;
 
-/// Partition: each thread is handed whole rows of an array of two dimensions, however many dimensions the grid has.
+/// Partition: each thread is handed whole rows of an array of two dimensions, however many
+/// dimensions the grid has.
 ///
-/// Rows are shared out evenly over all threads of the grid in order: with as many threads as rows, thread `t` of the
-/// grid has row `t`.
+/// Rows are shared out evenly over all threads of the grid in order: with as many threads as rows,
+/// thread `t` of the grid has row `t`.
 #[derive(Debug, Clone, Copy)]
 pub struct ByRow<T>(PhantomData<fn() -> T>);
 
@@ -160,8 +161,9 @@ impl<'e, T> Iterator for EachOwnRow<'e, T> {
             self.places.place(Vector::new([row, 0])),
             self.places.extent()[1],
         );
-        // SAFETY: the row is one of the output's, so its elements are inside, and disjoint from those of others, as
-        // their places are; it is this thread's own, borrowed for `'e`, and comes once.
+        // SAFETY: the row is one of the output's, so its elements are inside, and disjoint from
+        // those of others, as their places are; it is this thread's own, borrowed for `'e`, and
+        // comes once.
         Some((row, unsafe {
             std::slice::from_raw_parts_mut(
                 self.pointer.add(if length == 0 { 0 } else { place }),

@@ -16,8 +16,8 @@ use crate::view::GlobalMut;
 /// Partition: each thread is handed a box of neighbouring elements, on every device.
 ///
 /// Where the grid covers the output, a thread's tile has the extent of its elements
-/// ([`WorkDivision::thread_elements`]), clipped at the output's end; where the grid does not, the tile is so much
-/// larger that no element is left out.
+/// ([`WorkDivision::thread_elements`]), clipped at the output's end; where the grid does not, the
+/// tile is so much larger that no element is left out.
 #[derive(Debug, Clone, Copy)]
 pub struct ByTile<T>(PhantomData<fn() -> T>);
 
@@ -95,7 +95,8 @@ pub struct OwnTile<'t, T, const D: usize> {
 
 // SAFETY: it is its elements, as a `&mut [T]` is, which is `Send` for these `T`.
 unsafe impl<T: Send, const D: usize> Send for OwnTile<'_, T, D> {}
-// SAFETY: a shared reference to it gives shared references to its elements, as one to a `&mut [T]` does.
+// SAFETY: a shared reference to it gives shared references to its elements, as one to a `&mut [T]`
+// does.
 unsafe impl<T: Sync, const D: usize> Sync for OwnTile<'_, T, D> {}
 
 impl<'t, T, const D: usize> OwnTile<'t, T, D> {
@@ -155,7 +156,8 @@ impl<'t, T, const D: usize> OwnTile<'t, T, D> {
             .map(|place| unsafe { &mut *place })
     }
 
-    /// A row of the tile, named by its position in all dimensions but the last; an empty one when that is outside.
+    /// A row of the tile, named by its position in all dimensions but the last; an empty one when
+    /// that is outside.
     ///
     /// `R` is `D - 1`.
     #[inline(always)]
@@ -168,7 +170,8 @@ impl<'t, T, const D: usize> OwnTile<'t, T, D> {
         };
         let position = Vector::from_fn(|d| if d < R { row[d] } else { 0 });
         match self.place(position) {
-            // SAFETY: the row is inside of the tile, which is this thread's own and borrowed mutably.
+            // SAFETY: the row is inside of the tile, which is this thread's own and borrowed
+            // mutably.
             Some(place) => unsafe { std::slice::from_raw_parts_mut(place, self.extent()[D - 1]) },
             None => &mut [],
         }
@@ -229,7 +232,8 @@ impl<T, const D: usize> fmt::Debug for OwnTile<'_, T, D> {
     }
 }
 
-/// Iterator of [`OwnTile::each`] and [`OwnBlockTile::each`]: elements with their positions in the tile.
+/// Iterator of [`OwnTile::each`] and [`OwnBlockTile::each`]: elements with their positions in the
+/// tile.
 #[derive(Debug)]
 pub struct EachPlaced<'e, T, const D: usize> {
     pointer: *mut T,
@@ -254,8 +258,8 @@ impl<'e, T, const D: usize> Iterator for EachPlaced<'e, T, D> {
         let place = self
             .places
             .place(Vector::from_fn(|d| self.start[d] + position[d]));
-        // SAFETY: the position is one of those that are left, which are inside of the output and this thread's own;
-        // each comes once.
+        // SAFETY: the position is one of those that are left, which are inside of the output and
+        // this thread's own; each comes once.
         Some((position, unsafe { &mut *self.pointer.add(place) }))
     }
 
@@ -265,10 +269,11 @@ impl<'e, T, const D: usize> Iterator for EachPlaced<'e, T, D> {
     }
 }
 
-/// Partition: each block has a box of neighbouring elements, and each of its threads a share of that.
+/// Partition: each block has a box of neighbouring elements, and each of its threads a share of
+/// that.
 ///
-/// The box has the extent of the block's elements, as [`ByTile`]'s has of a thread's. Which of its elements are a
-/// thread's own is the device's choice; natively they are neighbours.
+/// The box has the extent of the block's elements, as [`ByTile`]'s has of a thread's. Which of its
+/// elements are a thread's own is the device's choice; natively they are neighbours.
 #[derive(Debug, Clone, Copy)]
 pub struct ByBlockTile<T>(PhantomData<fn() -> T>);
 

@@ -1,8 +1,10 @@
-//! Random numbers that are functions of where they are drawn: the same on every device, in any order.
+//! Random numbers that are functions of where they are drawn: the same on every device, in any
+//! order.
 //!
-//! [`philox4x32`] makes four words of 32 bits from a *counter* and a *key*, so that each thread has numbers of its own
-//! without any state that threads share: Philox4x32-10 of J. Salmon et al., "Parallel random numbers: as easy as 1, 2,
-//! 3" (2011), which passes TestU01's BigCrush. [`Philox`] draws them one after the other:
+//! [`philox4x32`] makes four words of 32 bits from a *counter* and a *key*, so that each thread has
+//! numbers of its own without any state that threads share: Philox4x32-10 of J. Salmon et al.,
+//! "Parallel random numbers: as easy as 1, 2, 3" (2011), which passes TestU01's BigCrush.
+//! [`Philox`] draws them one after the other:
 //!
 //! ```
 //! use quipu_kernel::*;

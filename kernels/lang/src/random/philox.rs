@@ -5,7 +5,8 @@ use crate::{KernelData, device};
 
 /// The factors of a counter's words in each round.
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
-/// The increments of the key's words from round to round: the golden ratio, and the square root of 3 less 1.
+/// The increments of the key's words from round to round: the golden ratio, and the square root of
+/// 3 less 1.
 const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 
 /// Four random words: a function of the counter and the key, one to one in the counter.
@@ -30,9 +31,10 @@ pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 
 /// A stream of random numbers: one of 2^64 of a seed, each of 2^66 words.
 ///
-/// Two streams have no numbers in common, as their counters have none. The words are the same on every device, and so
-/// are the numbers made of them. Only [`normal`](Self::normal) and [`normal_pair`](Self::normal_pair) go through
-/// functions that devices compute to some units in the last place.
+/// Two streams have no numbers in common, as their counters have none. The words are the same on
+/// every device, and so are the numbers made of them. Only [`normal`](Self::normal) and
+/// [`normal_pair`](Self::normal_pair) go through functions that devices compute to some units in
+/// the last place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, KernelData)]
 #[kernel_data(crate = crate)]
 #[repr(C)]
@@ -56,7 +58,8 @@ const fn halves(number: u64) -> [u32; 2] {
 
 #[device(crate = crate)]
 impl Philox {
-    /// A stream of a seed, from its beginning. Usually the stream is the number of an element or a thread.
+    /// A stream of a seed, from its beginning. Usually the stream is the number of an element or a
+    /// thread.
     #[inline(always)]
     pub const fn new(seed: u64, stream: u64) -> Self {
         Self {
@@ -68,7 +71,8 @@ impl Philox {
         }
     }
 
-    /// The same stream from a word on, counted from 0: drawing so many words before would come there, too.
+    /// The same stream from a word on, counted from 0: drawing so many words before would come
+    /// there, too.
     #[inline(always)]
     #[must_use]
     pub fn at(self, word: u64) -> Self {
@@ -105,8 +109,8 @@ impl Philox {
         u64::from(low) | u64::from(self.next_u32()) << 32
     }
 
-    /// A float from 0, inclusive, to 1, exclusive, each of equally many as far apart: of 24 bits (`f32`, from one word)
-    /// or 53 bits (`f64`, from two).
+    /// A float from 0, inclusive, to 1, exclusive, each of equally many as far apart: of 24 bits
+    /// (`f32`, from one word) or 53 bits (`f64`, from two).
     #[inline(always)]
     pub fn uniform<T: Uniform>(&mut self) -> T {
         T::uniform(self)
@@ -114,14 +118,15 @@ impl Philox {
 
     /// An integer below `bound`, each with the same probability; 0 if that is 0.
     ///
-    /// From one word, and with a probability of at most `bound` in 2^32 from one more each time (D. Lemire, "Fast random
-    /// integer generation in an interval", 2019).
+    /// From one word, and with a probability of at most `bound` in 2^32 from one more each time (D.
+    /// Lemire, "Fast random integer generation in an interval", 2019).
     #[inline(always)]
     pub fn below(&mut self, bound: u32) -> u32 {
         let mut word = self.next_u32();
         let mut low = word.wrapping_mul(bound);
         if low < bound {
-            // Too few words are there for some of the numbers: so many are thrown away that all have as many.
+            // Too few words are there for some of the numbers: so many are thrown away that all
+            // have as many.
             let surplus = bound.wrapping_neg() % bound;
             while low < surplus {
                 word = self.next_u32();
@@ -146,7 +151,8 @@ impl Philox {
         word.mul_high(bound)
     }
 
-    /// Two independent normally distributed floats, of mean 0 and variance 1: by [`box_muller`] of two uniform ones. None is further out than 5.8 (`f32`) or 8.6 (`f64`).
+    /// Two independent normally distributed floats, of mean 0 and variance 1: by [`box_muller`] of
+    /// two uniform ones. None is further out than 5.8 (`f32`) or 8.6 (`f64`).
     #[inline(always)]
     pub fn normal_pair<T: Uniform>(&mut self) -> (T, T) {
         let first = T::uniform(self);
@@ -160,8 +166,9 @@ impl Philox {
     }
 }
 
-/// Two independent normally distributed floats, of mean 0 and variance 1, of two independent ones that are uniform from
-/// 0, inclusive, to 1, exclusive (G. Box and M. Muller, "A note on the generation of random normal deviates", 1958).
+/// Two independent normally distributed floats, of mean 0 and variance 1, of two independent ones
+/// that are uniform from 0, inclusive, to 1, exclusive (G. Box and M. Muller, "A note on the
+/// generation of random normal deviates", 1958).
 #[device(crate = crate)]
 #[inline(always)]
 pub fn box_muller<T: Uniform>(first: T, second: T) -> (T, T) {
@@ -241,7 +248,8 @@ mod tests {
         assert_ne!(Philox::new(2, 2).next_u64(), Philox::new(1, 2).next_u64());
     }
 
-    /// Mean, variance, and counts in ten equal intervals, of which each is expected to have a tenth.
+    /// Mean, variance, and counts in ten equal intervals, of which each is expected to have a
+    /// tenth.
     fn moments(draw: impl FnMut() -> f64, interval: impl Fn(f64) -> usize) -> (f64, f64, f64) {
         const COUNT: usize = 100_000;
         let drawn: Vec<f64> = std::iter::repeat_with(draw).take(COUNT).collect();
@@ -276,7 +284,8 @@ mod tests {
         let mut random = Philox::new(4, 0);
         let (mean, _, chi) = moments(|| random.below(10).into(), |x| x as usize);
         assert!((mean - 4.5).abs() < 0.03 && chi < CHI_SQUARE);
-        // Of such a bound, every word in three is thrown away; without that, the lower half would come twice as often.
+        // Of such a bound, every word in three is thrown away; without that, the lower half would
+        // come twice as often.
         let bound = 0xaaaa_aaaa;
         let (mean, _, chi) = moments(
             || f64::from(random.below(bound)) / f64::from(bound),

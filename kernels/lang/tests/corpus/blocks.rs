@@ -92,8 +92,8 @@ fn exchange(numbers: SharedRaw<u32>, a: usize, b: usize) {
     }
 }
 
-/// A block's numbers, each put where it belongs among them; then each but the first two beside its next one, by another thread.
-/// Without phases, as who writes where depends on the numbers.
+/// A block's numbers, each put where it belongs among them; then each but the first two beside its
+/// next one, by another thread. Without phases, as who writes where depends on the numbers.
 #[kernel(crate = quipu_kernel)]
 async fn placed<const SYNCS: bool>(
     acc: &impl BlockAccelerator<1>,
@@ -155,7 +155,8 @@ fn runs_placed() {
     assert!(y[..8].iter().copied().eq(expected), "{y:?}");
 }
 
-/// What takes away the barrier finds the race, in all ways in which threads come one after the other.
+/// What takes away the barrier finds the race, in all ways in which threads come one after the
+/// other.
 #[test]
 fn races_on_shared_memory_without_phases_are_found() {
     let x: Vec<u32> = (0..16).collect();

@@ -79,8 +79,8 @@ fn runs_sums_of_parts() {
     }
 }
 
-/// All elements of the first four arrays are written before any is read. Elements of the last two are read first, or written
-/// by some threads only.
+/// All elements of the first four arrays are written before any is read. Elements of the last two
+/// are read first, or written by some threads only.
 #[kernel(crate = quipu_kernel)]
 async fn written_first(
     acc: &impl BlockAccelerator<1>,
@@ -174,8 +174,8 @@ fn runs_cut_short() {
     assert!(source.contains(" cut[quipu_at] = 0"), "{source}");
 }
 
-/// The first thread of each block hands numbers on, and what comes later reads them: within the block after a barrier, and by
-/// the last block that comes.
+/// The first thread of each block hands numbers on, and what comes later reads them: within the
+/// block after a barrier, and by the last block that comes.
 #[kernel(crate = quipu_kernel)]
 async fn hand_on(
     acc: &impl BlockAccelerator<1>,

@@ -1,4 +1,5 @@
-//! What the language has, several things at a time: as kernels are that somebody wrote for a purpose.
+//! What the language has, several things at a time: as kernels are that somebody wrote for a
+//! purpose.
 
 use super::{Passed, check, division};
 use quipu_kernel::{
@@ -59,7 +60,8 @@ fn token_of(code: u8) -> Token {
     }
 }
 
-/// A calculator per row of a text: enums, labels, methods that change a struct, closures, sub-slices and shadowing.
+/// A calculator per row of a text: enums, labels, methods that change a struct, closures,
+/// sub-slices and shadowing.
 #[kernel(crate = quipu_kernel)]
 fn calculates(
     _acc: &impl Accelerator<1>,
@@ -167,8 +169,8 @@ impl Metric for Weighted {
     }
 }
 
-/// The nearest of random points in shared memory, counted in the block: generics, complex and random numbers, loops around
-/// barriers, atomics, tuples that are kept.
+/// The nearest of random points in shared memory, counted in the block: generics, complex and
+/// random numbers, loops around barriers, atomics, tuples that are kept.
 #[kernel(crate = quipu_kernel)]
 async fn nearest<M: Metric, const ROUNDS: usize>(
     acc: &impl BlockAccelerator<1>,

@@ -35,7 +35,8 @@ fn runs_collatz() {
     assert_eq!(y[27], 111);
 }
 
-/// The right side of `&&` and `||` is a product and a sum, and reads variables that the loop changes.
+/// The right side of `&&` and `||` is a product and a sum, and reads variables that the loop
+/// changes.
 #[kernel(crate = quipu_kernel)]
 fn escape(_acc: &impl Accelerator<1>, limit: u32, x: &[f32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {

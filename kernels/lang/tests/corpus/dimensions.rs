@@ -80,8 +80,8 @@ async fn backwards<const D: usize>(
     unsafe { y.write(number, numbers[threads.product() - 1 - within]) };
 }
 
-/// Runs a grid without blocks of a kernel without barriers natively, and of one that has them and shared memory in every
-/// way: nothing is written, and nothing fails.
+/// Runs a grid without blocks of a kernel without barriers natively, and of one that has them and
+/// shared memory in every way: nothing is written, and nothing fails.
 fn check_empty<const D: usize>(blocks: [usize; D], threads: [usize; D], elements: [usize; D]) {
     let division = WorkDivision::new(blocks, threads, elements).unwrap();
     assert_eq!(division.block_count(), 0);

@@ -46,7 +46,8 @@ async fn swapped_raw(
 ) {
     let thread = acc.index(Block, Threads)[0];
     let (mut from, mut to) = (a.into_raw(), b.into_raw());
-    // SAFETY: a thread writes its own element, of the array that none reads before the next barrier.
+    // SAFETY: a thread writes its own element, of the array that none reads before the next
+    // barrier.
     unsafe { from.write(thread, x[thread]) };
     acc.sync_block_threads().await;
     for _ in 0..rounds {

@@ -70,8 +70,9 @@ async fn tell(
     acc.sync_grid_threads().await;
 }
 
-/// Heat in a rod whose ends stay as they are, until nothing changes any more: each thread has one element, and reads its
-/// neighbours' in its block's memory, or at the borders of a block in the other array.
+/// Heat in a rod whose ends stay as they are, until nothing changes any more: each thread has one
+/// element, and reads its neighbours' in its block's memory, or at the borders of a block in the
+/// other array.
 #[kernel(crate = quipu_kernel)]
 async fn rod(
     acc: &impl GridAccelerator<1>,
@@ -138,7 +139,8 @@ fn runs_rod() {
     assert!(heat.windows(2).all(|pair| pair[0] >= pair[1]));
 }
 
-/// A kernel in two dimensions that waits where there is such a barrier, and else has nothing to wait for.
+/// A kernel in two dimensions that waits where there is such a barrier, and else has nothing to
+/// wait for.
 #[kernel(crate = quipu_kernel)]
 async fn asks(acc: &impl GridAccelerator<2>, count: Atomics<u32>, mut y: OwnElements<u32, 2>) {
     for (_, y) in y.each() {

@@ -1,8 +1,10 @@
-//! Every operation on floats of 16 bits, natively and printed, against a model that knows nothing of how they are
-//! computed: numbers are decoded by the definition of their format, computed with exactly, and rounded once.
+//! Every operation on floats of 16 bits, natively and printed, against a model that knows nothing
+//! of how they are computed: numbers are decoded by the definition of their format, computed with
+//! exactly, and rounded once.
 //!
-//! Exactly is: as the sum of two doubles, of which the second is what the first lacks. Of numbers of so few digits a
-//! product is a double; a sum, quotient or root is one and the remainder that there is.
+//! Exactly is: as the sum of two doubles, of which the second is what the first lacks. Of numbers
+//! of so few digits a product is a double; a sum, quotient or root is one and the remainder that
+//! there is.
 
 use super::halves::Bits;
 use super::{Passed, check, division, natively, run_printed};
@@ -377,8 +379,8 @@ fn from_others_by_model(format: Format, word: u64) -> [u32; 10] {
     ]
 }
 
-/// Numbers at which something happens, of both signs: of few digits and of many, next to powers of two, those where
-/// ties are, the greatest, the smallest.
+/// Numbers at which something happens, of both signs: of few digits and of many, next to powers of
+/// two, those where ties are, the greatest, the smallest.
 fn edges(format: Format) -> Vec<u16> {
     let one = (format.bias as u32) << format.digits;
     let infinity = format.infinity();
@@ -566,7 +568,8 @@ fn inexact_by_model(a: f64, b: f64) -> [f64; FUNCTIONS] {
     ]
 }
 
-/// Natively and printed the nearest, or its neighbour where the error of the function of `f32` decides a near tie.
+/// Natively and printed the nearest, or its neighbour where the error of the function of `f32`
+/// decides a near tie.
 fn agrees_within_a_digit<T: Float + Bits + KernelData>(format: Format)
 where
     for<'a> &'a Vec<T>: Passed,

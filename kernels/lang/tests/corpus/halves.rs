@@ -3,7 +3,8 @@
 use super::{check, division};
 use quipu_kernel::{Accelerator, Float, Number, OwnElements, bf16, device, f16, kernel};
 
-/// Numbers that are rounded, overflow, and are below the smallest normal one; no NaN, whose sign is anybody's.
+/// Numbers that are rounded, overflow, and are below the smallest normal one; no NaN, whose sign is
+/// anybody's.
 fn edges<T: Float>() -> Vec<T> {
     let mut bits: Vec<u16> = (0..64).map(|i| i * 521 % 0x7c00).collect();
     bits.extend([

@@ -300,7 +300,8 @@ fn pairs(
     }
 }
 
-/// The shorter one of a thread's outputs decides. Which elements are beside each other depends on which a thread has.
+/// The shorter one of a thread's outputs decides. Which elements are beside each other depends on
+/// which a thread has.
 #[kernel(crate = quipu_kernel)]
 fn unequal(_acc: &impl Accelerator<1>, mut v: OwnElements<u32>, mut p: OwnElements<u32>) {
     for ((i, v), (j, p)) in v.each().zip(p.each()) {

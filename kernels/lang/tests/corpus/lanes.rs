@@ -1,5 +1,5 @@
-//! Kernels whose threads go side by side between barriers: each does what it does where threads go alone, also at borders
-//! and where it fails.
+//! Kernels whose threads go side by side between barriers: each does what it does where threads go
+//! alone, also at borders and where it fails.
 
 use super::{check, division, ways};
 use quipu_kernel::level::UNOPTIMISED;
@@ -24,7 +24,8 @@ async fn neighbours(
     let (thread, threads) = (acc.index(Block, Threads)[0], acc.extent(Block, Threads)[0]);
     let at = acc.index(Grid, Threads)[0];
     let last = x.len() - 1;
-    // A thread's own element, and the next of what is read; conditions of which one changes in the block.
+    // A thread's own element, and the next of what is read; conditions of which one changes in the
+    // block.
     near.own()[0] = if at + offset < x.len() {
         x[offset + at]
     } else {
@@ -118,7 +119,8 @@ fn runs_shares() {
     }
 }
 
-/// A thread without an element of its own, and an index outside: which is found as where threads go alone.
+/// A thread without an element of its own, and an index outside: which is found as where threads go
+/// alone.
 #[test]
 fn own_elements_that_are_not_there_are_found() {
     let mut y = vec![0; 64];

@@ -1,5 +1,5 @@
-//! What the language has, item by item: where each is tested, natively in every way and printed. What no other file is
-//! about is tested here.
+//! What the language has, item by item: where each is tested, natively in every way and printed.
+//! What no other file is about is tested here.
 //!
 //! | item | tested by |
 //! |---|---|

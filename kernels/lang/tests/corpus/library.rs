@@ -7,8 +7,8 @@ use quipu_kernel::{
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
 
-/// Runs a kernel of an input and an output natively, in every way, and printed, and compares the output to some units in the last
-/// place: it goes through functions that devices compute so.
+/// Runs a kernel of an input and an output natively, in every way, and printed, and compares the
+/// output to some units in the last place: it goes through functions that devices compute so.
 macro_rules! check_nearly {
     ($float:ident, $kernel:expr, $x:expr, $y:expr, $division:expr) => {{
         let output: &mut Vec<_> = $y;

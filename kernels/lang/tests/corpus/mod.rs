@@ -1,7 +1,7 @@
-//! Kernels that between them use everything that the language accepts. Each runs natively in every mode, on a pool of workers and
-//! on the serial device, and as printed
-//! C99 and OpenCL C with indices of both widths and elements in both orders, and has to give the same bits. (Without an OpenCL platform: see
-//! `opencl_or_skip`.) As CUDA C it is compiled, where there is NVRTC.
+//! Kernels that between them use everything that the language accepts. Each runs natively in every
+//! mode, on a pool of workers and on the serial device, and as printed C99 and OpenCL C with
+//! indices of both widths and elements in both orders, and has to give the same bits. (Without an
+//! OpenCL platform: see `opencl_or_skip`.) As CUDA C it is compiled, where there is NVRTC.
 
 mod arithmetic;
 mod blocks;
@@ -112,7 +112,8 @@ pub(crate) fn ways_and_devices() -> impl Iterator<Item = Way> {
     ways().map(Way::Here).chain(devices)
 }
 
-/// Runs a kernel in all of these, of the same output each time: all give what the first gives, but that a NaN is any.
+/// Runs a kernel in all of these, of the same output each time: all give what the first gives, but
+/// that a NaN is any.
 pub(crate) fn natively<T: Clone + Debug>(
     y: &mut Vec<T>,
     mut run: impl FnMut(&mut Vec<T>, &mut Way),
@@ -207,8 +208,8 @@ impl<T: NoUninit + AnyBitPattern + 'static> Passed for &mut Vec<T> {
     }
 }
 
-/// Compares bits, of which zeros have a sign; any NaN is as good as any other, as no language says which an operation
-/// gives, and GPUs give another than processors.
+/// Compares bits, of which zeros have a sign; any NaN is as good as any other, as no language says
+/// which an operation gives, and GPUs give another than processors.
 pub(crate) fn compare<T: NoUninit + 'static>(native: &[T], printed: &[T]) {
     for (at, (native, printed)) in native.iter().zip(printed).enumerate() {
         let (one, other) = (bytemuck::bytes_of(native), bytemuck::bytes_of(printed));
@@ -253,8 +254,8 @@ const NOT_IN_OPENCL: [(&str, &str); 6] = {
     ]
 };
 
-/// The kernels whose results depend on which elements a thread has, each with how. All others are run for elements that are
-/// contiguous, as threads have them natively, and that are strided.
+/// The kernels whose results depend on which elements a thread has, each with how. All others are
+/// run for elements that are contiguous, as threads have them natively, and that are strided.
 const ORDERED: [(&str, &str); 13] = {
     const SHOWN: &str = "an element shows what its thread is or has read";
     const BEFORE: &str = "an element shows what came of those before it";
@@ -353,7 +354,8 @@ pub(crate) fn run_printed<const D: usize>(
             assert_eq!(fault, None, "CUDA C");
             check(&launched);
         }
-        // A device's compiler takes its time: what it has seen with either width and in either order, it has seen.
+        // A device's compiler takes its time: what it has seen with either width and in either
+        // order, it has seen.
         let is_enough = !ordered && (width == Bits32) == (order == Contiguous);
         if is_enough || !opencl_or_skip() {
             continue;
@@ -381,8 +383,9 @@ pub(crate) fn run_printed<const D: usize>(
     }
 }
 
-/// Runs a kernel natively and printed, and compares what it has written: `check!(kernel => (arguments), division)`,
-/// and the lengths of shared arrays that depend on the launch.
+/// Runs a kernel natively and printed, and compares what it has written:
+/// `check!(kernel => (arguments), division)`, and the lengths of shared arrays that depend on the
+/// launch.
 ///
 /// And of a method: `check!(value.kernel => (arguments), division)`.
 macro_rules! check {

@@ -7,7 +7,8 @@ use quipu_kernel::{
 };
 use quipu_kernel_testing::Argument;
 
-/// Runs a kernel on an output of rows that are some elements apart, natively in every way, and printed.
+/// Runs a kernel on an output of rows that are some elements apart, natively in every way, and
+/// printed.
 macro_rules! check_view {
     ($kernel:expr, $extent:expr, $stride:expr, $division:expr $(, $shared:expr)*) => {{
         let (extent, stride): ([usize; 2], usize) = ($extent, $stride);

@@ -145,7 +145,8 @@ fn nameless(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
-/// Parts of what is changed through a reference to the whole; and names for several values at once, which may be slices.
+/// Parts of what is changed through a reference to the whole; and names for several values at once,
+/// which may be slices.
 #[kernel(crate = quipu_kernel)]
 fn parts(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {

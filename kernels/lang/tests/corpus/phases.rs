@@ -1,5 +1,5 @@
-//! Kernels with barriers that are run phase by phase, and such that are not: each does natively what it does in the test
-//! modes, where threads are state machines, and printed.
+//! Kernels with barriers that are run phase by phase, and such that are not: each does natively
+//! what it does in the test modes, where threads are state machines, and printed.
 
 use super::{check, division};
 use quipu_kernel::level::UNOPTIMISED;
@@ -124,7 +124,8 @@ fn runs_given() {
     }
 }
 
-/// Arrays whose handles hide each other and change places, of shares of several sizes, of which some threads have none.
+/// Arrays whose handles hide each other and change places, of shares of several sizes, of which
+/// some threads have none.
 #[kernel(crate = quipu_kernel)]
 async fn names(
     acc: &impl BlockAccelerator<1>,
@@ -181,7 +182,8 @@ fn runs_names() {
     }
 }
 
-/// Loops over ranges of each kind, of which one is empty, and what threads do to memory by unsafe means.
+/// Loops over ranges of each kind, of which one is empty, and what threads do to memory by unsafe
+/// means.
 #[kernel(crate = quipu_kernel)]
 async fn ranges(acc: &impl BlockAccelerator<1>, n: usize, y: RawMut<u32>, all: Atomics<u32>) {
     let place = acc.index(Grid, Threads)[0];
@@ -362,7 +364,8 @@ async fn leaves(acc: &impl BlockAccelerator<1>, n: u32, mut y: OwnElements<u32>)
     }
 }
 
-/// Branches that all threads take or none, some with barriers, some around loops, of values of each kind.
+/// Branches that all threads take or none, some with barriers, some around loops, of values of each
+/// kind.
 #[kernel(crate = quipu_kernel)]
 async fn branches(
     acc: &impl BlockAccelerator<1>,
@@ -428,7 +431,8 @@ fn runs_branches() {
     }
 }
 
-/// A loop without a head, rounds that end early, and an end in the middle of one, where an array is being read.
+/// A loop without a head, rounds that end early, and an end in the middle of one, where an array is
+/// being read.
 #[kernel(crate = quipu_kernel)]
 async fn leaves_in_the_middle(
     acc: &impl BlockAccelerator<1>,

@@ -1,5 +1,5 @@
-//! Loops over own elements that are run in pieces: each element gets what the loop as it is written gives it, at borders and
-//! beyond them, and what fails does so at the same element.
+//! Loops over own elements that are run in pieces: each element gets what the loop as it is written
+//! gives it, at borders and beyond them, and what fails does so at the same element.
 
 use super::{Passed, check, division, ways};
 use quipu_kernel::{
@@ -226,7 +226,8 @@ fn runs_methods_in_pieces() {
     }
 }
 
-/// What is done in macros is done to each element in turn, too: a variable changes, and the loop ends.
+/// What is done in macros is done to each element in turn, too: a variable changes, and the loop
+/// ends.
 #[kernel(crate = quipu_kernel)]
 fn changed_in_macros(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let (mut k, mut m) = (0, 0);

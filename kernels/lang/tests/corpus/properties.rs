@@ -1,4 +1,5 @@
-//! Branches on what the accelerator is and has: each way to run a kernel takes its own, and printed code has no other.
+//! Branches on what the accelerator is and has: each way to run a kernel takes its own, and printed
+//! code has no other.
 
 use super::{check, division, natively};
 use quipu_kernel::{Accelerator, Atomics, BlockAccelerator, OwnElements, device, kernel};
@@ -62,7 +63,8 @@ fn runs_thrice() {
     assert_eq!(branches, [false; 4]);
 }
 
-/// The sum of a block's numbers: by shuffles where there are warps, and one after the other where there are none.
+/// The sum of a block's numbers: by shuffles where there are warps, and one after the other where
+/// there are none.
 #[kernel(crate = quipu_kernel)]
 async fn sum(acc: &impl BlockAccelerator<1>, x: &[u32], total: Atomics<u32>) {
     let mut own = 0;

@@ -1,4 +1,5 @@
-//! Raw shared arrays, as textbooks use them: run phase by phase, each gives what a sequential model gives.
+//! Raw shared arrays, as textbooks use them: run phase by phase, each gives what a sequential model
+//! gives.
 
 use super::{check, division, line_of, ways};
 use quipu_kernel::level::UNOPTIMISED;
@@ -85,7 +86,8 @@ fn runs_life() {
     run::<3, 5>([3, 2]);
 }
 
-/// The sum of a block's numbers, in place: threads read what others have written, and write it, in one phase.
+/// The sum of a block's numbers, in place: threads read what others have written, and write it, in
+/// one phase.
 #[kernel(crate = quipu_kernel)]
 async fn reduced_in_place(
     acc: &impl BlockAccelerator<1>,
@@ -95,7 +97,8 @@ async fn reduced_in_place(
 ) {
     let thread = acc.index(Block, Threads)[0];
     let sums = sums.into_raw();
-    // SAFETY: each thread writes its own element, and reads such as nobody writes before the next barrier.
+    // SAFETY: each thread writes its own element, and reads such as nobody writes before the next
+    // barrier.
     unsafe { sums.write(thread, x[acc.index(Grid, Threads)[0]]) };
     acc.sync_block_threads().await;
     let mut half = acc.extent(Block, Threads)[0] / 2;
@@ -125,7 +128,8 @@ fn runs_reduced_in_place() {
     }
 }
 
-/// Sums of all before, in one array: what a thread has read it keeps over a barrier. Some launches have nothing to do.
+/// Sums of all before, in one array: what a thread has read it keeps over a barrier. Some launches
+/// have nothing to do.
 #[kernel(crate = quipu_kernel)]
 async fn scanned(
     acc: &impl BlockAccelerator<1>,
@@ -139,7 +143,8 @@ async fn scanned(
     }
     let thread = acc.index(Block, Threads)[0];
     let sums = sums.into_raw();
-    // SAFETY: each thread writes its own element; a barrier lies before others read it, and one behind that.
+    // SAFETY: each thread writes its own element; a barrier lies before others read it, and one
+    // behind that.
     unsafe { sums.write(thread, x[acc.index(Grid, Threads)[0]]) };
     let mut distance = 1;
     for round in 0..rounds {
@@ -250,7 +255,8 @@ fn runs_sorted_in_blocks() {
     }
 }
 
-/// Elements of one number in each array, in the order in which a thread reaches them; arrays that change places; counts.
+/// Elements of one number in each array, in the order in which a thread reaches them; arrays that
+/// change places; counts.
 #[kernel(crate = quipu_kernel)]
 async fn in_a_threads_order(
     acc: &impl BlockAccelerator<1>,
@@ -271,7 +277,8 @@ async fn in_a_threads_order(
     for round in 0..rounds {
         acc.sync_block_threads().await;
         let next = (thread + 1) % threads;
-        // SAFETY: between two barriers a thread reads one array, which nobody writes, and its own elements of the other one.
+        // SAFETY: between two barriers a thread reads one array, which nobody writes, and its own
+        // elements of the other one.
         unsafe {
             to.write(thread, from.read(next));
             sum += to.read(thread);
@@ -324,7 +331,8 @@ fn runs_in_a_threads_order() {
     }
 }
 
-/// Lengths of arrays whose handles change places, and of which one has the name of another: not run phase by phase.
+/// Lengths of arrays whose handles change places, and of which one has the name of another: not run
+/// phase by phase.
 #[kernel(crate = quipu_kernel)]
 async fn renamed(
     acc: &impl BlockAccelerator<1>,

@@ -1,4 +1,5 @@
-//! Functions that call themselves: their source has no end, and is refused before the host's stack has one.
+//! Functions that call themselves: their source has no end, and is refused before the host's stack
+//! has one.
 
 use quipu_kernel::{Accelerator, Grid, KernelData, OwnElements, Threads, device, kernel};
 

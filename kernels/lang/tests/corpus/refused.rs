@@ -1,4 +1,5 @@
-//! What is refused as a source is made, as rustc cannot tell by types: at the user's line, in words that help.
+//! What is refused as a source is made, as rustc cannot tell by types: at the user's line, in words
+//! that help.
 //!
 //! Each kernel has one line that ends with `//~ words`.
 

@@ -1,4 +1,5 @@
-//! Values that are the same for all threads, bound together with others: by tuples, arrays, structs, `if let`, and functions.
+//! Values that are the same for all threads, bound together with others: by tuples, arrays,
+//! structs, `if let`, and functions.
 
 use super::{Passed, check, division};
 use quipu_kernel::level::UNOPTIMISED;

@@ -1,6 +1,6 @@
-//! Who comes to a barrier: what is seen to be the same for a block, or is vouched for, decides; all else is refused as the
-//! source is made, at the barrier's line and with the line at which threads part. (What takes no types to be seen, the macro
-//! refuses: `tests/messages/parted.rs`.)
+//! Who comes to a barrier: what is seen to be the same for a block, or is vouched for, decides; all
+//! else is refused as the source is made, at the barrier's line and with the line at which threads
+//! part. (What takes no types to be seen, the macro refuses: `tests/messages/parted.rs`.)
 
 use super::{check, division};
 use quipu_kernel::{
@@ -59,7 +59,8 @@ fn runs_tasks() {
     let (mut next, mut done) = (vec![0], vec![0; 7]);
     check!(tasks => (&mut next, &mut done), division(3, 4, 1));
     assert_eq!((next[0], &done), (10, &vec![4; 7]));
-    // The loop over a thread's own elements is written twice, but where a compiler would not stand it.
+    // The loop over a thread's own elements is written twice, but where a compiler would not stand
+    // it.
     let module = tasks(&mut next, &mut done).module().unwrap();
     let adds = |repeats_beside_barriers| {
         let opencl = Dialect::OpenCl(OpenClFeatures {
@@ -148,7 +149,8 @@ async fn decided(
 fn runs_decided() {
     let (x, mut count) = (vec![7, 1, 2, 3, 5, 9, 11], vec![0]);
     check!(decided => (2, 1, 0, &x, &mut count), division(1, 4, 1));
-    // Steps 1 and 2 wait; then come 1, 3 and 5, two rounds with three elements and more, and all elements once.
+    // Steps 1 and 2 wait; then come 1, 3 and 5, two rounds with three elements and more, and all
+    // elements once.
     let own: u32 = (0..4_u32).map(|own| 2 * own.min(2)).sum();
     assert_eq!(count, [own + 4 * (1 + 3 + 5) + 4 * 200 + 38]);
 }
@@ -212,7 +214,8 @@ fn line(comment: &str) -> u32 {
     line
 }
 
-/// Checks that there is no source of a kernel, as threads part in one line and should come together in another.
+/// Checks that there is no source of a kernel, as threads part in one line and should come together
+/// in another.
 #[track_caller]
 fn assert_parted<T: std::fmt::Debug>(module: Result<T, BuildError>, name: &str, words: &[&str]) {
     let error = module.unwrap_err();

@@ -1,12 +1,13 @@
-//! Functions whose last bits differ between devices: natively and printed within stated units in the last place.
+//! Functions whose last bits differ between devices: natively and printed within stated units in
+//! the last place.
 
 use super::{Passed, division, natively, run_printed};
 use quipu_kernel::{Accelerator, Float, KernelData, OwnElements, kernel};
 
-/// How far apart two may be, in the order of `functions`: what OpenCL allows a device (*The OpenCL C Specification*,
-/// "Relative Error as ULPs"), which is more than C libraries need, and 1 for what runs natively. But for `atanh`,
-/// which std computes by a formula that loses more near -1 than OpenCL allows. (As its `acosh` does near 1, where it is
-/// not asked.)
+/// How far apart two may be, in the order of `functions`: what OpenCL allows a device (*The OpenCL
+/// C Specification*, "Relative Error as ULPs"), which is more than C libraries need, and 1 for what
+/// runs natively. But for `atanh`, which std computes by a formula that loses more near -1 than
+/// OpenCL allows. (As its `acosh` does near 1, where it is not asked.)
 const ULPS: [u64; 25] = [
     5, 5, 5, 5, 6, 7, 21, 3, 5, 5, 17, 4, 4, 4, 5, 4, 3, 4, 4, 17, 3, 5, 5, 6, 6,
 ];
@@ -84,7 +85,8 @@ fn arguments() -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-/// Compares what was computed natively with what was printed, by the places of floats among all floats.
+/// Compares what was computed natively with what was printed, by the places of floats among all
+/// floats.
 fn compare<T: Float + std::fmt::Display>(
     x: &[T],
     native: &[T],

@@ -1,5 +1,6 @@
-//! `usize` means the same on every device, also where a launch's indices have 32 bits: where a number counts that may take more, the
-//! kernel is printed for 64. Kernels whose numbers fit are printed for 32.
+//! `usize` means the same on every device, also where a launch's indices have 32 bits: where a
+//! number counts that may take more, the kernel is printed for 64. Kernels whose numbers fit are
+//! printed for 32.
 
 use super::{check, division};
 use quipu_kernel::{

@@ -1,4 +1,5 @@
-//! Calls with something else than a kernel takes, and structs without the derive: one error for each mistake.
+//! Calls with something else than a kernel takes, and structs without the derive: one error for
+//! each mistake.
 
 use quipu_kernel::{Accelerator, Atomics, OwnElements, WorkDivision, kernel};
 

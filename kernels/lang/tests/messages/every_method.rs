@@ -1,4 +1,5 @@
-//! Every method of `emit/refused.rs`, each of one type that has it natively, if any has; and some of every other type.
+//! Every method of `emit/refused.rs`, each of one type that has it natively, if any has; and some
+//! of every other type.
 
 use std::iter::Sum;
 

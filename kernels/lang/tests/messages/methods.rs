@@ -1,4 +1,5 @@
-//! Methods that types have natively, and the language has not, where kernels use them. (`every_method.rs` has all.)
+//! Methods that types have natively, and the language has not, where kernels use them.
+//! (`every_method.rs` has all.)
 
 use quipu_kernel::{Accelerator, GlobalRef, OwnElements, RawMut, kernel};
 

@@ -1,4 +1,5 @@
-//! Types of parameters that newcomers write: one error for each, at the type, and none where the kernel is called.
+//! Types of parameters that newcomers write: one error for each, at the type, and none where the
+//! kernel is called.
 
 use quipu_kernel::{Accelerator, BlockAccelerator, GlobalMut, GlobalRef, KernelData, OwnElements, SharedWrite, device, kernel};
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
-//! What keeps safe kernels from writing what is another thread's, as rustc says it: the documentation's examples, of which
-//! a test of documentation sees only that something is wrong with them.
+//! What keeps safe kernels from writing what is another thread's, as rustc says it: the
+//! documentation's examples, of which a test of documentation sees only that something is wrong
+//! with them.
 
 use quipu_kernel::{
     BlockAccelerator, GlobalMut, GlobalRef, OwnElements, OwnRows, OwnTile, RawMut, SharedRead, SharedWrite,

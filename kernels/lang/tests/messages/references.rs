@@ -1,4 +1,5 @@
-//! References that depend on what happens in a kernel; and conversions and texts of types of one's own.
+//! References that depend on what happens in a kernel; and conversions and texts of types of one's
+//! own.
 
 use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
 use std::fmt;

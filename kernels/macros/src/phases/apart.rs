@@ -1,14 +1,15 @@
 //! Tuples of `let` taken apart: `let (a, b) = (x, y);` as `let a = x; let b = y;`.
 //!
-//! What is found out about a variable is found out about a `let` as a whole. So two variables of one `let` would both be the
-//! thread's own if one is.
+//! What is found out about a variable is found out about a `let` as a whole. So two variables of
+//! one `let` would both be the thread's own if one is.
 
 use std::collections::HashSet;
 
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, Ident, Local, LocalInit, Macro, Pat, PatType, Stmt, Type};
 
-/// A block in which each `let` binds what one value gives; so do those in the loops and branches that are its statements.
+/// A block in which each `let` binds what one value gives; so do those in the loops and branches
+/// that are its statements.
 pub(crate) fn apart(block: &Block) -> Block {
     let statements = block.stmts.iter().flat_map(|statement| match statement {
         Stmt::Local(local) => match parts(local) {
@@ -43,7 +44,8 @@ fn within(expression: &Expr) -> Expr {
     expression
 }
 
-/// The `let`s that a `let` of a tuple is. `None` if it is another, or a part would hide what a later one names.
+/// The `let`s that a `let` of a tuple is. `None` if it is another, or a part would hide what a
+/// later one names.
 fn parts(local: &Local) -> Option<Vec<Local>> {
     let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
     let mut pairs = Vec::new();

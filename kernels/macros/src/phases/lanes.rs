@@ -1,8 +1,9 @@
 //! Phases whose threads can go side by side.
 //!
-//! Between two barriers no thread sees what another does, so neighbours may go through a phase together: each variable is
-//! then an array of one element for each, and each statement a loop over them, which is compiled to vectors. A `for` loop
-//! that goes round equally often for all threads is outside of that loop, and its variables stay in registers:
+//! Between two barriers no thread sees what another does, so neighbours may go through a phase
+//! together: each variable is then an array of one element for each, and each statement a loop over
+//! them, which is compiled to vectors. A `for` loop that goes round equally often for all threads
+//! is outside of that loop, and its variables stay in registers:
 //!
 //! ```text
 //! for each thread {                              for each 16 threads {
@@ -17,16 +18,17 @@
 //!
 //! Where that is worth it, and how it is kept right:
 //!
-//! 1. What is read has to be the same for neighbours, or the next: indices are sums in which the thread's last index occurs
-//!    once, by itself.
-//! 2. Such a sum, of `usize` that are added and multiplied (or of which something is taken away that does not change), grows with the thread
-//!    and the round. So the first thread's in the first round and the last's in the last, in arithmetic that notices
-//!    overflow, say whether all between are inside.
+//! 1. What is read has to be the same for neighbours, or the next: indices are sums in which the
+//!    thread's last index occurs once, by itself.
+//! 2. Such a sum, of `usize` that are added and multiplied (or of which something is taken away
+//!    that does not change), grows with the thread and the round. So the first thread's in the
+//!    first round and the last's in the last, in arithmetic that notices overflow, say whether all
+//!    between are inside.
 //! 3. Conditions compare such sums. One that has the same answer there has it between, too.
-//! 4. Of raw arrays the same is asked where they are written. Each thread does all in its own order, as no thread
-//!    reaches what another one writes in the phase.
-//! 5. If any of that does not hold (at borders, and where the kernel is about to fail), each of the threads goes alone, as
-//!    the kernel says.
+//! 4. Of raw arrays the same is asked where they are written. Each thread does all in its own
+//!    order, as no thread reaches what another one writes in the phase.
+//! 5. If any of that does not hold (at borders, and where the kernel is about to fail), each of the
+//!    threads goes alone, as the kernel says.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -45,7 +47,8 @@ pub(super) struct Lanes {
     pub(super) rounds: Vec<Round>,
     /// What each does.
     pub(super) statements: Vec<Stmt>,
-    /// What has to hold of the first and of the last, or `'__fits` is broken with `None`; sets `__guards`.
+    /// What has to hold of the first and of the last, or `'__fits` is broken with `None`; sets
+    /// `__guards`.
     pub(super) check: TokenStream,
     /// How many conditions there are.
     pub(super) guards: usize,
@@ -70,7 +73,8 @@ pub(super) struct Known<'k> {
 }
 
 impl Known<'_> {
-    /// How threads go through the statements of a phase side by side, if they can. `visible` are the names around.
+    /// How threads go through the statements of a phase side by side, if they can. `visible` are
+    /// the names around.
     pub(super) fn lanes(
         &self,
         statements: &[Stmt],

@@ -1,8 +1,10 @@
-//! Kernels with barriers as loops over a block's threads, where it can be seen that all threads come to each barrier.
+//! Kernels with barriers as loops over a block's threads, where it can be seen that all threads
+//! come to each barrier.
 //!
-//! An `async fn` makes each thread a state machine, and what a thread knows is in memory behind a jump. Where all of a
-//! block's barriers are statements of the kernel itself, or of loops and branches that go the same way for all threads, the
-//! kernel is also written as a block would be by hand:
+//! An `async fn` makes each thread a state machine, and what a thread knows is in memory behind a
+//! jump. Where all of a block's barriers are statements of the kernel itself, or of loops and
+//! branches that go the same way for all threads, the kernel is also written as a block would be by
+//! hand:
 //!
 //! ```text
 //! let thread = acc.index(Block, Threads)[0];         let half = …;
@@ -19,17 +21,18 @@
 //!
 //! A *phase* is what threads do between two barriers; a variable of the kernel is one of these:
 //!
-//! 1. *Uniform*: the same for all threads, as it is made of what is the same for all, and assigned nowhere else
-//!    ([`uniform`]). The block has it once. Each variable of a `let` of a tuple is looked at by itself ([`apart`](mod@apart)).
+//! 1. *Uniform*: the same for all threads, as it is made of what is the same for all, and assigned
+//!    nowhere else ([`uniform`]). The block has it once. Each variable of a `let` of a tuple is
+//!    looked at by itself ([`apart`](mod@apart)).
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
 //! 4. *Raw*: what `into_raw()` gives of a shared array ([`raw`]). The block has it once.
 //!
 //! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
 //!
-//! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`, which all kernels are in
-//! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
-//! thread can be at another barrier than the others.
+//! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`,
+//! which all kernels are in the test modes, and which is what rustc checks: so what is turned,
+//! borrowed and moved is right here, too, and no thread can be at another barrier than the others.
 
 mod apart;
 mod assertions;
@@ -76,7 +79,8 @@ pub(crate) fn phases(
     Some(write::write(&steps, &known))
 }
 
-/// Whether a variable may come to mean another shared array: which array a name is of has to be seen, unless it is raw.
+/// Whether a variable may come to mean another shared array: which array a name is of has to be
+/// seen, unless it is raw.
 fn exchanges_arrays(body: &Block, parameters: &[Parameter], known: &uniform::Names) -> bool {
     /// The names of shared arrays.
     struct Arrays(Vec<String>);

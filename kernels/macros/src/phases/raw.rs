@@ -1,9 +1,11 @@
 //! Arrays without phases: what `into_raw()` gives.
 //!
-//! Such a handle is where an array is and how long, so it is the same for all threads, and the block has it once. Handles may
-//! be chosen and change places where all threads do so alike. What they lead to is nothing that a phase knows: threads go
-//! through each phase one by one or side by side, and each does what it does in its own order. That is all that counts, as
-//! between two barriers no thread reaches an element that another one writes. That is what the kernel's `unsafe` promises.
+//! Such a handle is where an array is and how long, so it is the same for all threads, and the
+//! block has it once. Handles may be chosen and change places where all threads do so alike. What
+//! they lead to is nothing that a phase knows: threads go through each phase one by one or side by
+//! side, and each does what it does in its own order. That is all that counts, as between two
+//! barriers no thread reaches an element that another one writes. That is what the kernel's
+//! `unsafe` promises.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +14,8 @@ use syn::{Block, Expr, ExprMethodCall, Ident, Local, Pat, Stmt};
 
 use super::structure::names_in;
 
-/// What may be asked of a raw array, or of a shared one that becomes raw, and changes its elements at most.
+/// What may be asked of a raw array, or of a shared one that becomes raw, and changes its elements
+/// at most.
 const METHODS: [&str; 9] = [
     "as_ptr",
     "get_mut",
@@ -30,7 +33,8 @@ pub(super) fn keeps(method: &Ident) -> bool {
     METHODS.iter().any(|name| method == name)
 }
 
-/// The names that mean raw arrays wherever they are bound by `let`. `locals` are those of what all threads come to.
+/// The names that mean raw arrays wherever they are bound by `let`. `locals` are those of what all
+/// threads come to.
 pub(super) fn names(body: &Block, locals: &[&Local]) -> HashSet<Ident> {
     let mut bindings = Bindings::default();
     bindings.visit_block(body);
@@ -55,7 +59,8 @@ pub(super) fn names(body: &Block, locals: &[&Local]) -> HashSet<Ident> {
     }
 }
 
-/// The names that a `let` binds, if all are of raw arrays; with each the array that it is `into_raw()` of, if it is seen.
+/// The names that a `let` binds, if all are of raw arrays; with each the array that it is
+/// `into_raw()` of, if it is seen.
 pub(super) fn bound(local: &Local, raw: &HashSet<Ident>) -> Option<Vec<(Ident, Option<Ident>)>> {
     let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
     bound_to(&local.pat, &init.expr, raw)
@@ -137,7 +142,8 @@ fn branches(value: &Expr) -> Option<Vec<&Expr>> {
     }
 }
 
-/// The conditions by which raw arrays are chosen in a statement that [`bound`] or [`exchanged`] knows.
+/// The conditions by which raw arrays are chosen in a statement that [`bound`] or [`exchanged`]
+/// knows.
 pub(super) fn conditions(statement: &Stmt) -> Vec<&Expr> {
     #[derive(Default)]
     struct Conditions<'s>(Vec<&'s Expr>);

@@ -67,7 +67,8 @@ pub(super) struct Steps {
 
 /// Takes a kernel apart. `None` if it is not plainly of the form.
 pub(super) fn steps(block: &Block, known: &Known) -> Option<Steps> {
-    // A loop by itself may be around threads that go side by side; but what it shares with its phase is kept then.
+    // A loop by itself may be around threads that go side by side; but what it shares with its
+    // phase is kept then.
     steps_of(block, known, true).or_else(|| steps_of(block, known, false))
 }
 
@@ -138,8 +139,8 @@ impl Reader<'_> {
             } else if self.names.is_uniform_statement(statement) {
                 self.bind(statement)?;
                 is_contained(statement)?;
-                // What threads do before cannot change what a `let` sees: so it may come first. (Where both fail, it is
-                // this that the first thread finds.)
+                // What threads do before cannot change what a `let` sees: so it may come first.
+                // (Where both fail, it is this that the first thread finds.)
                 if !matches!(statement, Stmt::Local(_)) {
                     self.finish(&mut phase, &mut steps);
                 }
@@ -201,14 +202,16 @@ impl Reader<'_> {
         assigned.iter().all(is_there).then_some(made)
     }
 
-    /// An `assert!` of what is the same for all threads, or what leaves a round, a loop or the kernel for all.
+    /// An `assert!` of what is the same for all threads, or what leaves a round, a loop or the
+    /// kernel for all.
     fn is_made_once(&self, statement: &Stmt) -> bool {
         let asserts = |asked: Expr| self.names.is_uniform(&asked);
         assertions::condition(statement).is_some_and(asserts)
             || ((self.loops > 0 || returns(statement)) && self.names.is_uniform_jump(statement))
     }
 
-    /// What a statement that does not wait binds. Two variables of one name are too much to tell apart.
+    /// What a statement that does not wait binds. Two variables of one name are too much to tell
+    /// apart.
     fn bind(&mut self, statement: &Stmt) -> Option<()> {
         if let Stmt::Local(local) = statement {
             let bound = Bound::of(&local.pat);
@@ -441,7 +444,8 @@ impl Reader<'_> {
     }
 }
 
-/// Gives variables that several phases name their numbers. `None` if one may be more than plain data.
+/// Gives variables that several phases name their numbers. `None` if one may be more than plain
+/// data.
 fn keep(steps: &mut [Step], outside: &mut HashMap<Ident, usize>, kept: &mut usize) -> Option<()> {
     let mut here = Vec::new();
     for at in 0..steps.len() {

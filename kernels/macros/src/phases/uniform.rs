@@ -11,8 +11,8 @@ use super::raw;
 use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
 
-/// Methods of numbers and views that change nothing and give what depends on their arguments alone. (None that another type
-/// might have to change itself.)
+/// Methods of numbers and views that change nothing and give what depends on their arguments alone.
+/// (None that another type might have to change itself.)
 const PURE_METHODS: [&str; 24] = [
     "abs",
     "components",
@@ -153,7 +153,8 @@ impl Names {
                 break;
             }
         }
-        // In order, as each may be made of those before it. Names of several variables are left out.
+        // In order, as each may be made of those before it. Names of several variables are left
+        // out.
         let bound: Vec<_> = locals
             .iter()
             .filter_map(|local| bound_by(&local.pat))
@@ -264,7 +265,8 @@ impl Names {
         }
     }
 
-    /// Whether a statement leaves a round of a loop, the loop, or the kernel, for all threads or for none.
+    /// Whether a statement leaves a round of a loop, the loop, or the kernel, for all threads or
+    /// for none.
     pub(super) fn is_uniform_jump(&self, statement: &Stmt) -> bool {
         let Stmt::Expr(expression, _) = statement else {
             return false;
@@ -500,7 +502,8 @@ impl Names {
         }
     }
 
-    /// Whether a value is plain data for sure: made by what lends nothing, of variables that are `known` to be.
+    /// Whether a value is plain data for sure: made by what lends nothing, of variables that are
+    /// `known` to be.
     pub(super) fn is_plain(&self, expression: &Expr, known: &HashSet<Ident>) -> bool {
         match expression {
             Expr::Path(path) => path.path.get_ident().is_none_or(|name| {
@@ -621,7 +624,8 @@ fn place(expression: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The names that a pattern binds, if it is one of names, and of tuples, arrays and structs of these.
+/// The names that a pattern binds, if it is one of names, and of tuples, arrays and structs of
+/// these.
 pub(crate) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
     match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
@@ -663,8 +667,8 @@ pub(super) fn bound_in(condition: &Expr) -> HashSet<Ident> {
     bound.all
 }
 
-/// The `let`s of the kernel itself and of its loops and branches that wait, in order, and what these loops count with and their
-/// conditions bind.
+/// The `let`s of the kernel itself and of its loops and branches that wait, in order, and what
+/// these loops count with and their conditions bind.
 fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec<&'b Pat>) {
     for statement in &block.stmts {
         match statement {

@@ -1,4 +1,5 @@
-// What the macros refuse. It is read here, and `kernels/lang/tests/messages.rs` sends it through rustc.
+// What the macros refuse. It is read here, and `kernels/lang/tests/messages.rs` sends it through
+// rustc.
 refused! {
     // Expressions.
     strings: body("let a = \"text\";") at "\"text\"" says "use numbers";

@@ -19,8 +19,8 @@ const SHARE: f64 = 0.97;
 pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), BenchError> {
     let workers = session.worker_counts();
     let plan = session.begin(2 * workers.len());
-    // The promise is about three per cent, and memory bandwidth varies by more from run to run; half
-    // of the rounds in each of two passes.
+    // The promise is about three per cent, and memory bandwidth varies by more from run to run;
+    // half of the rounds in each of two passes.
     let rounds = session.options.runs.unwrap_or(4 * plan.rounds);
     let plan = Plan {
         rounds: rounds.div_ceil(2),

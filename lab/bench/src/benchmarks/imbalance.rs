@@ -6,14 +6,14 @@
 //!   same pieces, each of which is timed while as many threads as can be busy run such pieces. This
 //!   is what a perfect scheduler reaches on this machine, and the promise is about it. It is time
 //!   against time: a quotient of speed-ups would get better when one worker alone gets slower;
-//! * *list scheduling, pieces timed alone*: the speed-up that the schedule gives if each piece takes
-//!   as long beside others as alone, on one thread. Cores that share hardware threads, memory and
-//!   frequency cannot reach it, whatever runs on them, so it is printed and not promised. It also
-//!   limits what the first reference may forgive: pieces timed together are too slow where the
+//! * *list scheduling, pieces timed alone*: the speed-up that the schedule gives if each piece
+//!   takes as long beside others as alone, on one thread. Cores that share hardware threads, memory
+//!   and frequency cannot reach it, whatever runs on them, so it is printed and not promised. It
+//!   also limits what the first reference may forgive: pieces timed together are too slow where the
 //!   schedule runs out of pieces and leaves some threads without work;
-//! * *spinning threads by hand*: threads that claim the same pieces from one counter and know all of
-//!   them beforehand. It shows how much of the schedule a program without events, errors and later
-//!   commands reaches; no promise, for the schedule is the stricter limit.
+//! * *spinning threads by hand*: threads that claim the same pieces from one counter and know all
+//!   of them beforehand. It shows how much of the schedule a program without events, errors and
+//!   later commands reaches; no promise, for the schedule is the stricter limit.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ const UNIT: &str = "µs/batch";
 /// The least speed-up with nothing to share: more workers may not get in the way of one piece.
 const ONE_PIECE: f64 = 0.97;
 
-/// Time by hand that the batches of one quick run fill, in nanoseconds: shared by sixteen workers it has to be long beside
-/// what it takes to wake them all, once.
+/// Time by hand that the batches of one quick run fill, in nanoseconds: shared by sixteen workers
+/// it has to be long beside what it takes to wake them all, once.
 const QUICK_RUN: f64 = 200e6;
 
 /// Time for which each piece is repeated at least when it is timed, in nanoseconds.

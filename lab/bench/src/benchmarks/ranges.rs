@@ -1,7 +1,7 @@
 //! `ranges`: commands on overlapping parts of two objects, all of them queued behind a user event.
 //!
-//! Each reads all of one object and changes a part of the other. The reference is the same with a quarter of the
-//! commands: what a command takes must not grow with the queue.
+//! Each reads all of one object and changes a part of the other. The reference is the same with a
+//! quarter of the commands: what a command takes must not grow with the queue.
 
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Report, Row, Session, nanoseconds_each};
@@ -9,7 +9,8 @@ use crate::reference::ranges::{RangePattern, changed_in_order};
 
 const UNIT: &str = "ns/command";
 
-/// How much longer a command may take in a queue that is four times as long: four, if it waited for a part of all before it.
+/// How much longer a command may take in a queue that is four times as long: four, if it waited for
+/// a part of all before it.
 const LIMIT: f64 = 2.0;
 
 /// The benchmark `ranges`.

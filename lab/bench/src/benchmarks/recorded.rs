@@ -1,7 +1,8 @@
-//! `recorded`: graphs that are recorded once and launched, beside the same commands enqueued each time.
+//! `recorded`: graphs that are recorded once and launched, beside the same commands enqueued each
+//! time.
 //!
-//! *In all* is from the first call until everything has run, per command; *handed over* is what the calling thread
-//! pays of it.
+//! *In all* is from the first call until everything has run, per command; *handed over* is what the
+//! calling thread pays of it.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::subject::{RecordedOutcome, Run};
 
 const UNIT: &str = "ns/command";
 
-/// How much of the time of an enqueue and run a launch may take, at most: where many commands wait for nothing, to run them is most
-/// of it on both sides.
+/// How much of the time of an enqueue and run a launch may take, at most: where many commands wait
+/// for nothing, to run them is most of it on both sides.
 const LIMIT: f64 = 1.0;
 
 /// The benchmark `recorded`.

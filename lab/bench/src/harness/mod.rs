@@ -8,8 +8,9 @@
 //!    drift of the machine meets all of them alike. Warm-up rounds are not kept.
 //! 3. [`Row`] keeps median, minimum and maximum of the subject, the reference's median, and as
 //!    ratio the median of the *per-round* quotients: a slow round slows both sides of its pair.
-//! 4. [`Report`] collects rows, gates and notes. [`Session::add`] shows a row at once to whoever looks at a terminal: a full
-//!    benchmark takes many minutes. When all is measured [`publish`] prints the table and writes the files.
+//! 4. [`Report`] collects rows, gates and notes. [`Session::add`] shows a row at once to whoever
+//!    looks at a terminal: a full benchmark takes many minutes. When all is measured [`publish`]
+//!    prints the table and writes the files.
 
 mod machine;
 mod measure;

@@ -36,16 +36,19 @@ pub struct Options {
     pub runs: Option<usize>,
     /// Worker counts to measure; powers of two up to the number of cores when empty.
     pub workers: Vec<usize>,
-    /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real ones when empty. For
-    /// benchmarks of devices.
+    /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real
+    /// ones when empty. For benchmarks of devices.
     pub devices: Vec<String>,
-    /// The number of nodes (`--nodes`); the benchmark's own number when `None`. For benchmarks of several nodes.
+    /// The number of nodes (`--nodes`); the benchmark's own number when `None`. For benchmarks of
+    /// several nodes.
     pub nodes: Option<usize>,
-    /// The arguments with which this program, started anew, comes to [`serve_session`](crate::serve_session), which is handed
-    /// one more: so nodes' sessions have processes of their own, where the system has such. In this process when `None`.
+    /// The arguments with which this program, started anew, comes to
+    /// [`serve_session`](crate::serve_session), which is handed one more: so nodes' sessions have
+    /// processes of their own, where the system has such. In this process when `None`.
     pub sessions: Option<Vec<std::ffi::OsString>>,
-    /// The arguments with which this program, started anew, comes to [`serve_platform`](crate::serve_platform), which is handed
-    /// one more. Platforms are not measured when `None`.
+    /// The arguments with which this program, started anew, comes to
+    /// [`serve_platform`](crate::serve_platform), which is handed one more. Platforms are not
+    /// measured when `None`.
     pub platforms: Option<Vec<std::ffi::OsString>>,
     /// The cases to measure (`--case`); all when empty. For `opencl-kernels` and `opencl-calls`.
     pub cases: Vec<String>,

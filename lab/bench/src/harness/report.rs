@@ -1,8 +1,9 @@
 //! Reports: rows for the table and the files, gates and notes for the reader.
 //!
-//! Values are kept to six significant digits. The JSON form is stable: `benchmark`, `machine` and `rows`, every row with the same eleven keys
-//! in the order of [`Row`]'s fields; `reference`, `reference_value` and `ratio` are `null` where
-//! there is no reference. Gates and notes are printed only.
+//! Values are kept to six significant digits. The JSON form is stable: `benchmark`, `machine` and
+//! `rows`, every row with the same eleven keys in the order of [`Row`]'s fields; `reference`,
+//! `reference_value` and `ratio` are `null` where there is no reference. Gates and notes are
+//! printed only.
 
 use std::io::Write;
 use std::path::Path;

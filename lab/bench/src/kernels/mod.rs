@@ -1,5 +1,5 @@
-//! The kernels that devices are measured with, in Quipu's language; beside them, in `by_hand.cl` and `by_hand.cu`, what a
-//! programmer writes for the same in the devices' languages.
+//! The kernels that devices are measured with, in Quipu's language; beside them, in `by_hand.cl`
+//! and `by_hand.cu`, what a programmer writes for the same in the devices' languages.
 //!
 //! | kernels | benchmark |
 //! |---|---|
@@ -146,8 +146,8 @@ fn dot_stride<T: Float>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
     sum
 }
 
-/// The same, where neighbouring threads read neighbouring pairs: GPUs have more bytes on their way with 8 of a thread than
-/// with 4.
+/// The same, where neighbouring threads read neighbouring pairs: GPUs have more bytes on their way
+/// with 8 of a thread than with 4.
 #[device]
 fn dot_pairs<T: Float>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
     let stride = AHEAD * threads;
@@ -171,8 +171,8 @@ fn dot_pairs<T: Float>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
     sum
 }
 
-/// The sum of a b, of each block's contiguous part. Blocks have a power of two of threads; those of many threads take one
-/// lane, or two for numbers of 4 bytes.
+/// The sum of a b, of each block's contiguous part. Blocks have a power of two of threads; those of
+/// many threads take one lane, or two for numbers of 4 bytes.
 #[kernel]
 pub async fn dot_blocks<T: Float + SharedElement, const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
@@ -261,8 +261,8 @@ fn sum_pairs(x: &[f32], thread: usize, threads: usize) -> f32 {
     sum
 }
 
-/// The sum of x, of each block's contiguous part. Blocks have a power of two of threads; those of many threads take two
-/// lanes.
+/// The sum of x, of each block's contiguous part. Blocks have a power of two of threads; those of
+/// many threads take two lanes.
 #[kernel]
 pub async fn sum_blocks<const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
@@ -312,7 +312,8 @@ pub struct Four {
     pub w: f32,
 }
 
-/// The acceleration of one body by others, added to a sum: 20 operations for each, as is the custom to count them.
+/// The acceleration of one body by others, added to a sum: 20 operations for each, as is the custom
+/// to count them.
 #[device]
 fn pulled(softening: f32, body: Four, others: &[Four], sum: Four) -> Four {
     let mut sum = sum;
@@ -330,9 +331,9 @@ fn pulled(softening: f32, body: Four, others: &[Four], sum: Four) -> Four {
     sum
 }
 
-/// Gravity: sets element `i` of the acceleration to what all bodies do to body `i`. A block takes as
-/// many bodies at a time into its shared memory as it has threads, of one element each; their number divides that of
-/// bodies.
+/// Gravity: sets element `i` of the acceleration to what all bodies do to body `i`. A block takes
+/// as many bodies at a time into its shared memory as it has threads, of one element each; their
+/// number divides that of bodies.
 #[kernel(max_block_threads = 256)]
 pub async fn pull(
     acc: &impl BlockAccelerator<1>,
@@ -364,8 +365,8 @@ pub async fn pull(
     }
 }
 
-/// The number of steps that it takes until z = z^2 + c leaves the circle of radius 2, `limit` at most, for points of a plane `width`
-/// points wide.
+/// The number of steps that it takes until z = z^2 + c leaves the circle of radius 2, `limit` at
+/// most, for points of a plane `width` points wide.
 #[kernel]
 pub fn escape(
     _acc: &impl Accelerator<1>,
@@ -392,8 +393,9 @@ pub fn escape(
     }
 }
 
-/// The product of square matrices of `n` x `n` elements, column after column, in blocks of `SIDE` x `SIDE` threads that
-/// share what each of them reads (Schupikov, "OpenCL-HPX Integration", 2021, listing 5.1). `SIDE` divides `n`.
+/// The product of square matrices of `n` x `n` elements, column after column, in blocks of `SIDE` x
+/// `SIDE` threads that share what each of them reads (Schupikov, "OpenCL-HPX Integration", 2021,
+/// listing 5.1). `SIDE` divides `n`.
 #[kernel]
 pub async fn multiply_blocks<const SIDE: usize>(
     acc: &impl BlockAccelerator<2>,
@@ -430,7 +432,8 @@ pub fn add_one(_acc: &impl Accelerator<1>, mut counter: OwnElements<u32>) {
     }
 }
 
-/// Adds one to a number after so much work: a number that is halved and has one added comes to two, by the thirtieth time.
+/// Adds one to a number after so much work: a number that is halved and has one added comes to two,
+/// by the thirtieth time.
 #[kernel]
 pub fn add_one_slowly(_acc: &impl Accelerator<1>, times: u32, mut counter: OwnElements<u32>) {
     for (_, counter) in counter.each() {
@@ -442,7 +445,8 @@ pub fn add_one_slowly(_acc: &impl Accelerator<1>, times: u32, mut counter: OwnEl
     }
 }
 
-/// Halves a number and adds one, so many times, which comes to two: work that takes as long as one likes.
+/// Halves a number and adds one, so many times, which comes to two: work that takes as long as one
+/// likes.
 #[kernel]
 pub fn converge(_acc: &impl Accelerator<1>, times: u32, mut x: OwnElements<f32>) {
     for (_, x) in x.each() {

@@ -68,8 +68,8 @@ impl Nested {
         let started = Instant::now();
         enqueue(self.held.queue(), self.held.lend(), tree.root())
             .map_err(failed("enqueueing a task"))?;
-        // A wait is for what is enqueued by then. Any of that which is not over by the last look was counted by this one,
-        // unless it failed: then there is nothing more to come.
+        // A wait is for what is enqueued by then. Any of that which is not over by the last look
+        // was counted by this one, unless it failed: then there is nothing more to come.
         let mut before = None;
         loop {
             self.held.wait()?;

@@ -98,8 +98,8 @@ pub(crate) unsafe fn part_mut<'a, T: Plain>(
     unsafe { std::slice::from_raw_parts_mut(argument.pointer.cast::<T>().add(start), length) }
 }
 
-/// Enqueues a write of all of a buffer, behind `waits`. The elements stay where they are, unchanged,
-/// until the command is over.
+/// Enqueues a write of all of a buffer, behind `waits`. The elements stay where they are,
+/// unchanged, until the command is over.
 ///
 /// # Safety
 /// As that says.

@@ -24,8 +24,8 @@ impl NativeKernel for Change {
         let [read, written] = arguments else {
             return Ok(());
         };
-        // SAFETY: the place is within the object, and the part has an element, as `Ranges::enqueue` chooses them; hazards keep
-        // others away.
+        // SAFETY: the place is within the object, and the part has an element, as `Ranges::enqueue`
+        // chooses them; hazards keep others away.
         unsafe {
             let other = read.pointer.cast::<i64>().add(self.0).read();
             let own = written.pointer.cast::<i64>();

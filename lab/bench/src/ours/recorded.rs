@@ -1,4 +1,5 @@
-//! `recorded`: a chain by hazards, and tasks by explicit waits, recorded once or enqueued each time.
+//! `recorded`: a chain by hazards, and tasks by explicit waits, recorded once or enqueued each
+//! time.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -119,7 +119,8 @@ impl<T: Element + Plain> NativeKernel for Dot<T> {
         arguments: &[RawArgument],
         groups: Range<u32>,
     ) -> quipu_scheduler::Result<()> {
-        // SAFETY: the arguments are this command's, of these lengths; a group's sum is the group's own.
+        // SAFETY: the arguments are this command's, of these lengths; a group's sum is the group's
+        // own.
         let (sums, a, b) = unsafe {
             let sums = part_mut::<f64>(&arguments[0], groups.start as usize, groups.len());
             (

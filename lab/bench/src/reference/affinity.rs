@@ -1,5 +1,6 @@
-//! The cores that a thread runs on: where the system chooses, it sometimes puts two threads that wait for each other on one core, where
-//! neither is ever woken from sleep, and sometimes on two, which takes several times as long. So measurements of such say which.
+//! The cores that a thread runs on: where the system chooses, it sometimes puts two threads that
+//! wait for each other on one core, where neither is ever woken from sleep, and sometimes on two,
+//! which takes several times as long. So measurements of such say which.
 
 use std::io;
 
@@ -14,7 +15,8 @@ pub fn cores() -> Vec<usize> {
 
 #[cfg(target_os = "linux")]
 fn own() -> libc::cpu_set_t {
-    // SAFETY: plain bits, for which all zeros is a value; where the system tells nothing, no core is in it.
+    // SAFETY: plain bits, for which all zeros is a value; where the system tells nothing, no core
+    // is in it.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
@@ -22,7 +24,8 @@ fn own() -> libc::cpu_set_t {
     }
 }
 
-/// As long as this lives, the thread that made it runs on one core, and threads and processes that it starts begin there.
+/// As long as this lives, the thread that made it runs on one core, and threads and processes that
+/// it starts begin there.
 #[cfg(target_os = "linux")]
 pub struct Confined(libc::cpu_set_t);
 

@@ -218,8 +218,8 @@ impl BatchWork {
         self.finished.fetch_add(1, Ordering::Release);
     }
 
-    /// The number of pieces that ended, and how many started before all of the batch before had ended;
-    /// both start again at zero.
+    /// The number of pieces that ended, and how many started before all of the batch before had
+    /// ended; both start again at zero.
     pub fn take(&self) -> (usize, usize) {
         (
             self.finished.swap(0, Ordering::AcqRel),

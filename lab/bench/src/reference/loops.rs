@@ -1,7 +1,7 @@
 //! Loops by hand for the processor's cores, on rayon.
 //!
-//! Compiled as the whole crate is, so for the oldest processor of the target unless `RUSTFLAGS` says otherwise; our native
-//! kernels are compiled for several and choose at run time.
+//! Compiled as the whole crate is, so for the oldest processor of the target unless `RUSTFLAGS`
+//! says otherwise; our native kernels are compiled for several and choose at run time.
 
 use crate::error::BenchError;
 use crate::reference::rayon_executor::rayon_pool;
@@ -55,7 +55,8 @@ impl Loops {
         self.0.install(|| x.par_chunks(CHUNK).map(chunk).sum())
     }
 
-    /// c = a b, of `n` x `n` elements, row after row: rows of b are added to rows of c, in steps that stay in a cache.
+    /// c = a b, of `n` x `n` elements, row after row: rows of b are added to rows of c, in steps
+    /// that stay in a cache.
     pub fn gemm(&self, n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
         const ROWS: usize = 8;
         const STEP: usize = 64;

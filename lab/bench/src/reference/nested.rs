@@ -1,4 +1,5 @@
-//! Trees of tasks that are known only as they run: each task spawns its children. And rayon, which runs them in a scope.
+//! Trees of tasks that are known only as they run: each task spawns its children. And rayon, which
+//! runs them in a scope.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::reference::task::{SpinTask, Task};
 /// The tasks of a tree.
 #[derive(Clone, Copy, Debug)]
 pub enum Growth {
-    /// Every task has so many children, down to a depth, and takes its time after it has spawned them.
+    /// Every task has so many children, down to a depth, and takes its time after it has spawned
+    /// them.
     Fan {
         /// Children of each task.
         width: u32,
@@ -23,7 +25,8 @@ pub enum Growth {
         /// The work of each task.
         work: SpinTask,
     },
-    /// A Fibonacci number by its definition: two children each, and below `cutoff` one function that calls itself.
+    /// A Fibonacci number by its definition: two children each, and below `cutoff` one function
+    /// that calls itself.
     Fibonacci {
         /// Which number.
         number: u32,

@@ -1,8 +1,9 @@
-//! The time of TCP and TLS alone, on loopback or over a network that is made for it: the floor of all messages.
+//! The time of TCP and TLS alone, on loopback or over a network that is made for it: the floor of
+//! all messages.
 //!
-//! Both ends block on their sockets, with `TCP_NODELAY`. TLS is the same as between a client and a node, from the handshake
-//! on, without anything of the protocol's; it is written in pieces of 64 KiB, and read into the memory where the bytes
-//! are wanted.
+//! Both ends block on their sockets, with `TCP_NODELAY`. TLS is the same as between a client and a
+//! node, from the handshake on, without anything of the protocol's; it is written in pieces of 64
+//! KiB, and read into the memory where the bytes are wanted.
 
 #[cfg(target_os = "linux")]
 use super::affinity::{Confined, cores};
@@ -75,8 +76,8 @@ enum Between {
 }
 
 impl Way {
-    /// Both ends on one core, and each on a core of its own, as far as there are cores and the system lets a thread choose; with
-    /// the words for it.
+    /// Both ends on one core, and each on a core of its own, as far as there are cores and the
+    /// system lets a thread choose; with the words for it.
     pub fn placed() -> Vec<(&'static str, Self)> {
         #[cfg(target_os = "linux")]
         if let [near, others @ ..] = &cores()[..] {
@@ -117,7 +118,8 @@ impl Way {
         Ok(Self::Machines(Box::new(made)))
     }
 
-    /// The ways from one machine to so many others, all at one switch, each on a cable with so many bits in a second each way.
+    /// The ways from one machine to so many others, all at one switch, each on a cable with so many
+    /// bits in a second each way.
     ///
     /// # Errors
     /// If the system gives no such network: that takes root.

@@ -1,5 +1,5 @@
-//! Ways to addresses on loopback that are together as slow as a network: so many bytes in a second each way, each of which takes
-//! so long. Nothing is lost on them, and nothing overtaken.
+//! Ways to addresses on loopback that are together as slow as a network: so many bytes in a second
+//! each way, each of which takes so long. Nothing is lost on them, and nothing overtaken.
 
 use super::process::thread_time;
 use std::io::{self, Read, Write};
@@ -91,7 +91,8 @@ impl Paced {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// The time for which its threads have had a processor so far, which is no time of whom the network is for.
+    /// The time for which its threads have had a processor so far, which is no time of whom the
+    /// network is for.
     #[must_use]
     pub fn processor(&self) -> Duration {
         Duration::from_nanos(self.0.processor.load(Ordering::Relaxed))

@@ -1,8 +1,8 @@
 //! The times of a batch's pieces while other threads run such pieces as well.
 //!
-//! Cores share hardware threads, caches, memory and frequency, so a piece takes longer beside others
-//! than alone. A schedule of times that were measured alone is out of reach for everybody on such a
-//! machine; one of times measured together is what a perfect scheduler would do there.
+//! Cores share hardware threads, caches, memory and frequency, so a piece takes longer beside
+//! others than alone. A schedule of times that were measured alone is out of reach for everybody on
+//! such a machine; one of times measured together is what a perfect scheduler would do there.
 //!
 //! Protocol for one piece, on threads that all have floats of their own:
 //!
@@ -11,8 +11,9 @@
 //!    counts itself into `timed` and runs on until all have, so that nobody's time ends alone.
 //! 3. The same again, and each keeps the better of its two times: one may have been interrupted.
 //!
-//! The time of the piece is the mean over the threads. It comes out too long where a schedule leaves
-//! threads without work, at the end of a batch: there, who still runs has more of the machine.
+//! The time of the piece is the mean over the threads. It comes out too long where a schedule
+//! leaves threads without work, at the end of a batch: there, who still runs has more of the
+//! machine.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

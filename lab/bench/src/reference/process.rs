@@ -53,15 +53,16 @@ impl Usage {
     }
 }
 
-/// The time for which the calling thread has had a processor; `None` where the system does not tell.
+/// The time for which the calling thread has had a processor; `None` where the system does not
+/// tell.
 #[cfg(unix)]
 pub fn thread_time() -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call writes to what it is given, which is there; the clock exists on every Unix that libc names it
-    // for.
+    // SAFETY: the call writes to what it is given, which is there; the clock exists on every Unix
+    // that libc names it for.
     if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
         return None;
     }
@@ -69,7 +70,8 @@ pub fn thread_time() -> Option<Duration> {
     Some(Duration::new(seconds.ok()?, nanoseconds.ok()?))
 }
 
-/// The time for which the calling thread has had a processor; `None` where the system does not tell.
+/// The time for which the calling thread has had a processor; `None` where the system does not
+/// tell.
 #[cfg(not(unix))]
 pub fn thread_time() -> Option<Duration> {
     None

@@ -55,15 +55,15 @@ impl RangePattern {
     }
 }
 
-/// A command's result for the first element of the part that it changes, and the one at the same place of the
-/// object that it reads.
+/// A command's result for the first element of the part that it changes, and the one at the same
+/// place of the object that it reads.
 #[inline]
 pub fn changed(own: i64, other: i64) -> i64 {
     own.wrapping_mul(3).wrapping_add(other).wrapping_add(1)
 }
 
-/// The object that is changed last, if one command follows the other. The objects change places after each, and are zero
-/// at first.
+/// The object that is changed last, if one command follows the other. The objects change places
+/// after each, and are zero at first.
 pub fn changed_in_order(parts: &[Range<usize>]) -> Vec<i64> {
     let (mut read, mut written) = (vec![0; parts.len()], vec![0; parts.len()]);
     for part in parts {

@@ -13,10 +13,10 @@
 //! 2. When all have arrived the caller starts the clock and opens batch 0.
 //! 3. Whoever sees a piece in `claims` takes one with a single addition; the answer names the batch
 //!    and the piece, or says that others were faster.
-//! 4. Whoever ends a piece lowers `unfinished`. Who lowers it to zero opens the next batch and takes
-//!    its first piece in the same store: a chain of single pieces never changes threads.
-//! 5. After the last batch `claims` names one that does not exist. Everybody leaves; the helpers park
-//!    until the next run, and are asleep while others are measured.
+//! 4. Whoever ends a piece lowers `unfinished`. Who lowers it to zero opens the next batch and
+//!    takes its first piece in the same store: a chain of single pieces never changes threads.
+//! 5. After the last batch `claims` names one that does not exist. Everybody leaves; the helpers
+//!    park until the next run, and are asleep while others are measured.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,8 +41,8 @@ pub trait Pieces: Send + Sync {
 /// `claims` between two runs: batch 0 with more pieces taken than any batch has.
 const CLOSED: u64 = 1 << 31;
 
-/// The number of times that a thread looks before it lets others have its core: some hundred microseconds, far
-/// longer than it waits for a batch unless there are fewer cores than threads.
+/// The number of times that a thread looks before it lets others have its core: some hundred
+/// microseconds, far longer than it waits for a batch unless there are fewer cores than threads.
 const PATIENCE: u32 = 1 << 13;
 
 /// A value with a cache line (and its neighbour, which processors fetch together) to itself.
@@ -104,8 +104,8 @@ impl SpinningThreads {
         Ok(spinning)
     }
 
-    /// Runs all pieces; returns the time from the opening of the first batch to the end of the last.
-    /// Afterwards no thread holds the work.
+    /// Runs all pieces; returns the time from the opening of the first batch to the end of the
+    /// last. Afterwards no thread holds the work.
     pub fn run(&mut self, work: &Arc<dyn Pieces>) -> Duration {
         let shared = &*self.shared;
         let helpers = self.helpers.len();
@@ -269,8 +269,8 @@ mod tests {
             }
         }
 
-        /// The number of times that the piece that ran least and the one that ran most have run, and how many
-        /// pieces were early.
+        /// The number of times that the piece that ran least and the one that ran most have run,
+        /// and how many pieces were early.
         fn take(&self) -> (usize, usize, usize) {
             let counts = self.ran.iter().flatten();
             let counts: Vec<usize> = counts.map(|ran| ran.swap(0, Ordering::AcqRel)).collect();

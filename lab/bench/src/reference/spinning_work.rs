@@ -1,4 +1,5 @@
-//! The work of the spinning threads: the pieces of the imbalance benchmarks and of `in-order-parallel`.
+//! The work of the spinning threads: the pieces of the imbalance benchmarks and of
+//! `in-order-parallel`.
 //!
 //! Pieces, floats and their places in memory are the subject's, so that what differs is who runs
 //! which piece when.
@@ -212,7 +213,8 @@ impl SpinningReaders {
         })
     }
 
-    /// Writes the input (of [`FLOATS`] floats) to the shared buffer, and reduces it in every kernel.
+    /// Writes the input (of [`FLOATS`] floats) to the shared buffer, and reduces it in every
+    /// kernel.
     pub fn run(&mut self, input: &[f32]) -> ParallelOutcome {
         alone(&mut self.pieces).input = input.to_vec();
         let elapsed = run(&mut self.threads, &self.pieces);

@@ -61,7 +61,8 @@ fn main() -> ExitCode {
         .and_then(|options| Ok((of_kinds(&options.devices)?, options)));
     let (fixtures, options) = match parsed {
         Ok((mut fixtures, options)) => {
-            // In a storm everything goes well: devices that fail, or have no room for all buffers, have none.
+            // In a storm everything goes well: devices that fail, or have no room for all buffers,
+            // have none.
             fixtures.retain(|fixture| fixture.graphs() == Graphs::default());
             (fixtures, options)
         }

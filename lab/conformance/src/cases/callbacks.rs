@@ -519,7 +519,8 @@ fn a_queue_that_is_empty_is_waited_for_however_deep(fixture: &dyn Fixture) {
     waits.expect(DEEPER as usize);
 }
 
-/// Steps that each enqueue the next when they are over, which they may be as soon as they are enqueued.
+/// Steps that each enqueue the next when they are over, which they may be as soon as they are
+/// enqueued.
 struct Steps {
     queue: Queue,
     left: AtomicU32,

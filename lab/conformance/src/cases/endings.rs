@@ -1,5 +1,6 @@
-//! Threads that end: a thread-local of the user's that is dropped then uses the core as any code does. What the core, a driver and
-//! what it calls keep for a thread may be gone by then, as thread-locals are dropped in the opposite order of their first use.
+//! Threads that end: a thread-local of the user's that is dropped then uses the core as any code
+//! does. What the core, a driver and what it calls keep for a thread may be gone by then, as
+//! thread-locals are dropped in the opposite order of their first use.
 
 use super::cases;
 use crate::Fixture;
@@ -65,7 +66,8 @@ fn use_all(stage: &Stage, queue: &Queue, memory: &MemoryRef, numbers: std::ops::
     for n in numbers.clone() {
         fold(queue, memory, n, &[]).wait().unwrap();
     }
-    // Commands that this thread makes ready later: out of order, on another queue, behind an event of the host.
+    // Commands that this thread makes ready later: out of order, on another queue, behind an event
+    // of the host.
     let other = stage.out_of_order();
     let gate = UserEvent::new();
     let behind = nothing(&other, &[reads(memory)], &[gate.event().clone()]);
@@ -90,8 +92,8 @@ fn use_all(stage: &Stage, queue: &Queue, memory: &MemoryRef, numbers: std::ops::
 
 fn a_thread_local_enqueues_waits_and_drops(fixture: &dyn Fixture) {
     const EACH: u64 = 20;
-    // Thread-locals are dropped in the opposite order of their first use: so this one is dropped after all others, or before them,
-    // or is the only one that there is.
+    // Thread-locals are dropped in the opposite order of their first use: so this one is dropped
+    // after all others, or before them, or is the only one that there is.
     for (first, is_used_before) in [(true, true), (false, true), (true, false)] {
         for options in [QueueOptions::default(), OUT_OF_ORDER] {
             let stage = Arc::new(Stage::new(fixture));

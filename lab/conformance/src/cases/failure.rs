@@ -67,7 +67,8 @@ fn explicit_waits_pass_it_on(fixture: &dyn Fixture) {
 fn waits_that_are_orders_alone_do_not_pass_it_on(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.out_of_order();
-    // Also lists that are long enough to be joined, and longer than what devices wait for by themselves.
+    // Also lists that are long enough to be joined, and longer than what devices wait for by
+    // themselves.
     for others in [0, 10, 70] {
         // Once enqueued before the failure, once after.
         for early in [true, false] {

@@ -1,8 +1,9 @@
-//! A user's code inside of a user's code: random programs whose callbacks, wakers and tasks register callbacks, complete user
-//! events, enqueue, wait, and drop the last handle of something.
+//! A user's code inside of a user's code: random programs whose callbacks, wakers and tasks
+//! register callbacks, complete user events, enqueue, wait, and drop the last handle of something.
 //!
-//! What such code waits for never depends on that code, but where a task waits for its own dependants. So each step works, or
-//! is refused because the wait could never end. All that was registered is called, once.
+//! What such code waits for never depends on that code, but where a task waits for its own
+//! dependants. So each step works, or is refused because the wait could never end. All that was
+//! registered is called, once.
 
 use super::cases;
 use crate::Fixture;
@@ -305,7 +306,8 @@ fn users_code_may_do_anything_inside_of_users_code(fixture: &dyn Fixture) {
         }
         let problems = std::mem::take(&mut *world.problems.lock().unwrap());
         assert!(problems.is_empty(), "round {round}: {problems:?}");
-        // Futures that nobody polls any more have the events, and these the code that has this world.
+        // Futures that nobody polls any more have the events, and these the code that has this
+        // world.
         world.polled.lock().unwrap().clear();
     }
 }

@@ -200,7 +200,8 @@ struct Done {
     number: u8,
 }
 
-/// Several threads change rectangles of one matrix, each on a queue of its own. What is enqueued first comes first, byte by byte.
+/// Several threads change rectangles of one matrix, each on a queue of its own. What is enqueued
+/// first comes first, byte by byte.
 fn rectangles_from_many_threads(fixture: &dyn Fixture) {
     const THREADS: u64 = 4;
     const EACH: u64 = 400;

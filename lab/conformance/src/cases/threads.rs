@@ -164,8 +164,8 @@ fn gates_opened_while_others_enqueue(fixture: &dyn Fixture) {
     }
 }
 
-/// A barrier of a queue writes what other threads' commands of that queue read. Whichever comes first in the queue comes
-/// first at the buffer: else each would wait for the other.
+/// A barrier of a queue writes what other threads' commands of that queue read. Whichever comes
+/// first in the queue comes first at the buffer: else each would wait for the other.
 fn barriers_that_write_beside_readers(fixture: &dyn Fixture) {
     // As many as devices do in about the same time.
     let each = fixture.longest_chain() / 10;

@@ -244,7 +244,8 @@ fn rows_are_copied_between_rows_of_the_same_buffer(fixture: &dyn Fixture) {
             (20, &image, 0, 0),
             (20, &image, 0, 160),
             (9, &planes, 3, 110),
-            // Rows of which it would have to be looked at each: as far apart as in the other, or not.
+            // Rows of which it would have to be looked at each: as far apart as in the other, or
+            // not.
             (2, &[step(4, 10, 20)], 0, 2),
             (4, &[step(4, 2, 2)], 0, 9),
         ];
@@ -267,7 +268,8 @@ fn fills_of_every_pattern(fixture: &dyn Fixture) {
     let mut expected = pattern(32_768, 9);
     write_all(&queue, &memory, &expected);
     let mut at = 0;
-    // Few of each pattern, and as many as are written in several steps; of different bytes, and of equal ones.
+    // Few of each pattern, and as many as are written in several steps; of different bytes, and of
+    // equal ones.
     let cases = (1..=16_usize).flat_map(|size| {
         let equal = vec![size as u8; size];
         let different = pattern(size, size as u8);

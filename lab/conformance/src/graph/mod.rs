@@ -46,7 +46,8 @@ use std::time::Duration;
 const PER_DEVICES: u64 = 500;
 /// A command that does not end while the process runs for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// `PER_DEVICES` graphs take seconds, or some minutes over connections that are lost all the time; the process ends after this.
+/// `PER_DEVICES` graphs take seconds, or some minutes over connections that are lost all the time;
+/// the process ends after this.
 const LAST_RESORT: Duration = Duration::from_secs(1800);
 
 /// A graph that went wrong.

@@ -41,8 +41,8 @@ struct Model<'a> {
     outcomes: &'a Outcomes,
     bytes: Vec<Vec<u8>>,
     poison: Vec<Vec<Option<Causes>>>,
-    /// The same, with what is around the rows of a failed command, and with failures before that one: whoever is on other rows
-    /// may fail as well, and each of these may be named.
+    /// The same, with what is around the rows of a failed command, and with failures before that
+    /// one: whoever is on other rows may fail as well, and each of these may be named.
     around: Vec<Vec<Option<Causes>>>,
     /// The ends of events: `None` for success.
     failed: HashMap<Id, Option<Causes>>,

@@ -226,7 +226,8 @@ pub enum Work {
         /// The shape.
         shape: Shape,
     },
-    /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has no event.
+    /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has
+    /// no event.
     Map {
         /// What.
         region: Region,
@@ -330,7 +331,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Which of so many bytes of a side it moves. The core asks no further if there are no gaps between its rows.
+    /// Which of so many bytes of a side it moves. The core asks no further if there are no gaps
+    /// between its rows.
     fn touched(&self, bytes: usize, stride: fn(&Stride) -> u64) -> Vec<bool> {
         let steps = self.strides.iter().map(|step| (step.count, stride(step)));
         let has_gaps = quipu_scheduler::Region::new(0, self.row as u64, steps).has_gaps();
@@ -349,7 +351,8 @@ impl Shape {
 }
 
 impl Work {
-    /// For each of its regions, whether each of its bytes is really touched, and not only what is around it.
+    /// For each of its regions, whether each of its bytes is really touched, and not only what is
+    /// around it.
     #[must_use]
     pub fn touched(&self) -> Vec<Vec<bool>> {
         let from_source: fn(&Stride) -> u64 = |step| step.source_stride;

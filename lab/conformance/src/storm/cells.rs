@@ -35,19 +35,20 @@ impl Log {
     }
 }
 
-/// Eight bytes of a buffer, as the host knows them. Commands change them as they run, so what they say is exact
-/// only if hazards hold, which is what they check.
+/// Eight bytes of a buffer, as the host knows them. Commands change them as they run, so what they
+/// say is exact only if hazards hold, which is what they check.
 pub(super) struct Cell {
     value: AtomicU64,
     writers: AtomicU32,
     readers: AtomicU32,
-    /// For each thread of the host, the last of its commands that wrote here, and the last that was here.
+    /// For each thread of the host, the last of its commands that wrote here, and the last that was
+    /// here.
     wrote: Vec<AtomicU64>,
     used: Vec<AtomicU64>,
 }
 
-/// Who enqueued a command: a thread, and how many commands it had enqueued by then. Nobody, for what a task or a graph
-/// enqueues: in which order they run is not known.
+/// Who enqueued a command: a thread, and how many commands it had enqueued by then. Nobody, for
+/// what a task or a graph enqueues: in which order they run is not known.
 pub(super) type Author = Option<(usize, u64)>;
 
 /// The cells of a buffer.

@@ -1,8 +1,9 @@
 //! A thread of the host in a storm.
 //!
-//! A thread completes its own user events before it waits for anything. So no thread waits for what another one would
-//! only do after its own wait, and a storm that does not end is the core's fault. A device that runs commands on the calling
-//! thread may run any task there, also in the middle of a user event's completion. So tasks do not wait in its storms.
+//! A thread completes its own user events before it waits for anything. So no thread waits for what
+//! another one would only do after its own wait, and a storm that does not end is the core's fault.
+//! A device that runs commands on the calling thread may run any task there, also in the middle of
+//! a user event's completion. So tasks do not wait in its storms.
 
 use super::world::{How, Visit, Work, World};
 use crate::graph::random::Random;
@@ -159,7 +160,8 @@ impl Host {
         }
     }
 
-    /// More readers of the same bytes than are kept one by one, some of them held back, and a writer behind them.
+    /// More readers of the same bytes than are kept one by one, some of them held back, and a
+    /// writer behind them.
     fn read_much_then_write(&mut self) {
         self.doing("enqueues many readers");
         let buffer = self.world.buffer(&mut self.random);
@@ -267,7 +269,8 @@ impl Host {
         });
     }
 
-    /// A task that enqueues others, and waits for some of them. It may be refused that, where the wait would never end.
+    /// A task that enqueues others, and waits for some of them. It may be refused that, where the
+    /// wait would never end.
     fn task_that_enqueues(&mut self) {
         self.doing("enqueues a task that enqueues");
         let queue = self.world.queue(&mut self.random);

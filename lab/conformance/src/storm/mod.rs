@@ -1,13 +1,18 @@
-//! Storms: several threads of the host share queues, buffers, graphs and events, and enqueue whatever comes.
+//! Storms: several threads of the host share queues, buffers, graphs and events, and enqueue
+//! whatever comes.
 //!
-//! A random graph (see [`graph`](crate::graph)) comes from one thread, so its outcome can be predicted. A storm's order is
-//! decided as it happens. What must hold of it whatever happens is checked instead:
+//! A random graph (see [`graph`](crate::graph)) comes from one thread, so its outcome can be
+//! predicted. A storm's order is decided as it happens. What must hold of it whatever happens is
+//! checked instead:
 //!
 //! * *Nothing hangs.* A watchdog ends the process, with the seed and with who waits for whom.
-//! * *Hazards hold.* A command that writes bytes is alone with them, and one that reads them sees the last value written.
-//!   Each eight bytes of a buffer have a cell on the host that knows what they hold and who is at them.
-//! * *Program order holds.* What one thread enqueues has its effects on the same bytes in that order.
-//! * *Nothing is lost.* At the end all buffers hold what their cells say, and all that was enqueued has run.
+//! * *Hazards hold.* A command that writes bytes is alone with them, and one that reads them sees
+//!   the last value written. Each eight bytes of a buffer have a cell on the host that knows what
+//!   they hold and who is at them.
+//! * *Program order holds.* What one thread enqueues has its effects on the same bytes in that
+//!   order.
+//! * *Nothing is lost.* At the end all buffers hold what their cells say, and all that was enqueued
+//!   has run.
 //!
 //! A storm passes every threshold of the core if it is built with `--cfg quipu_small_limits`.
 //!
@@ -85,8 +90,8 @@ pub fn one(seed: u64, fixture: &dyn Fixture) -> u64 {
     raise(storm, seed, fixture)
 }
 
-/// Raises storms until so many commands have run, each from another seed. `progress` is called with the number of commands.
-/// `QUIPU_STORM` in the environment sets another number.
+/// Raises storms until so many commands have run, each from another seed. `progress` is called with
+/// the number of commands. `QUIPU_STORM` in the environment sets another number.
 ///
 /// # Panics
 /// As [`raise`].

@@ -149,7 +149,8 @@ impl World {
             ran: AtomicU64::new(0),
             doing: (0..threads).map(|_| Mutex::new("starts")).collect(),
         };
-        // Graphs know their buffers, which know the world: so the recorded kernels have one of their own.
+        // Graphs know their buffers, which know the world: so the recorded kernels have one of
+        // their own.
         let recorder = Arc::new(World {
             graphs: Vec::new(),
             queues: Vec::new(),
@@ -325,7 +326,8 @@ impl World {
         )
     }
 
-    /// Enqueues work as a kernel, or as a task of the host; `unknown` says that it may touch more than it says.
+    /// Enqueues work as a kernel, or as a task of the host; `unknown` says that it may touch more
+    /// than it says.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         queue: &Queue,
@@ -357,7 +359,8 @@ impl World {
         self.accepted(event)
     }
 
-    /// The commands that were enqueued and counted; not those that were refused because a wait here would never end.
+    /// The commands that were enqueued and counted; not those that were refused because a wait here
+    /// would never end.
     pub(super) fn accepted(&self, enqueued: Result<Event>) -> Option<Event> {
         match enqueued {
             Ok(event) => Some(event),
@@ -369,7 +372,8 @@ impl World {
         }
     }
 
-    /// A wait that could never end is refused, and so is a command that touches what is mapped. Nothing else fails.
+    /// A wait that could never end is refused, and so is a command that touches what is mapped.
+    /// Nothing else fails.
     pub(super) fn tolerate(&self, error: &Error) {
         let expected = matches!(
             error.first_cause().kind(),

@@ -1,8 +1,8 @@
-//! Generated kernels by the thousand, natively and as printed C99; with `--opencl` also as OpenCL C, with `--optimised`
-//! as a release has them.
+//! Generated kernels by the thousand, natively and as printed C99; with `--opencl` also as OpenCL
+//! C, with `--optimised` as a release has them.
 //!
-//! `cargo run -p quipu-kernel-generator --bin kernels -- --count 10000`
-//! `[--seed N] [--batch N] [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl] [--optimised]`
+//! `cargo run -p quipu-kernel-generator --bin kernels -- --count 10000` `[--seed N] [--batch N]
+//! [--shrink N] [--only SEED] [--print SEED] [--seconds N] [--opencl] [--optimised]`
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -110,7 +110,8 @@ impl Runner {
         })
     }
 
-    /// The differences. Kernels that rustc refuses are reported as such, and the others run without them.
+    /// The differences. Kernels that rustc refuses are reported as such, and the others run without
+    /// them.
     fn run(&mut self, kernels: &[Kernel]) -> Result<Differences, Box<dyn Error>> {
         let mut differences = Differences::new();
         let mut left: Vec<usize> = (0..kernels.len()).collect();

@@ -1,4 +1,5 @@
-//! Expressions of any type: places, branches, blocks, calls; the operations of numbers are in `number`.
+//! Expressions of any type: places, branches, blocks, calls; the operations of numbers are in
+//! `number`.
 
 use super::number::converted;
 use super::{Argument, Enumeration, LoopScope, Maker, text};
@@ -386,8 +387,8 @@ impl Maker {
         Expression::new(Type::Scalar(of), pieces)
     }
 
-    /// A branch on what the accelerator is and has. What it is differs from way to way, and so the two give the same then,
-    /// with something else beside.
+    /// A branch on what the accelerator is and has. What it is differs from way to way, and so the
+    /// two give the same then, with something else beside.
     fn asked(&mut self, of: Scalar, depth: usize) -> Expression {
         if !self.has_accelerator {
             return self.branch(of, depth);

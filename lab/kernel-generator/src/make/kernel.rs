@@ -82,7 +82,8 @@ pub enum Passing {
     Shared(usize),
     /// An array of the block, of so many elements for all threads together; some may have none.
     SharedOf(usize),
-    /// An array of the block of so many elements for each thread, who writes them by unsafe methods.
+    /// An array of the block of so many elements for each thread, who writes them by unsafe
+    /// methods.
     SharedRaw(usize),
     /// So many elements of the block that are changed in single steps, all with the same method.
     SharedAtomic(usize, &'static str),
@@ -426,7 +427,8 @@ impl Maker {
                     });
                 }
                 Passing::BlockTile(_) => {
-                    // Which of its block's elements are a thread's is the device's choice, natively, too.
+                    // Which of its block's elements are a thread's is the device's choice,
+                    // natively, too.
                     let is_ordered = std::mem::take(&mut self.is_ordered);
                     self.apart(true, |this| this.own_tile(&mut body, parameter, parameters));
                     self.is_ordered = is_ordered;
@@ -453,8 +455,8 @@ impl Maker {
         body
     }
 
-    /// Elements of which it is all the same whose they are: they see nothing that depends on their thread, and leave nothing
-    /// for each other. Of a kernel that is ordered they may.
+    /// Elements of which it is all the same whose they are: they see nothing that depends on their
+    /// thread, and leave nothing for each other. Of a kernel that is ordered they may.
     fn apart(&mut self, is_block: bool, write: impl FnOnce(&mut Self)) {
         if self.is_ordered {
             return write(self);
@@ -496,8 +498,9 @@ impl Maker {
         ]));
     }
 
-    /// The loops over the parts of rows that are a thread's own, and over the elements of each. Where a row is parted
-    /// is the device's to choose, so only positions in the whole are looked at, and no loop is left early.
+    /// The loops over the parts of rows that are a thread's own, and over the elements of each.
+    /// Where a row is parted is the device's to choose, so only positions in the whole are looked
+    /// at, and no loop is left early.
     fn own_parts_of_rows(&mut self, body: &mut Block, parameter: &Parameter, all: &[Parameter]) {
         let (at, row) = (self.fresh("p"), self.fresh("w"));
         let (k, y) = (self.fresh("k"), self.fresh("y"));
@@ -638,7 +641,8 @@ impl Maker {
         }
     }
 
-    /// The loop over a thread's own elements of what it reaches by unsafe methods. What is read is changed a little.
+    /// The loop over a thread's own elements of what it reaches by unsafe methods. What is read is
+    /// changed a little.
     fn own_raw(&mut self, body: &mut Block, parameter: &Parameter) {
         let name = &parameter.name;
         let (i, before) = (self.fresh("i"), self.fresh("v"));

@@ -1,8 +1,9 @@
 //! The generator of kernels: random, well typed, and with one meaning.
 //!
-//! What Rust leaves open is left out, so that whatever differs is a mistake: the sign and the bits of a NaN are looked
-//! at by nobody, nor is which zero `min` and `max` of two zeros give. Loops end after some rounds. Divisors are not zero
-//! and indices are in bounds, but in kernels that are meant to fail ([`Maker::faults`]).
+//! What Rust leaves open is left out, so that whatever differs is a mistake: the sign and the bits
+//! of a NaN are looked at by nobody, nor is which zero `min` and `max` of two zeros give. Loops end
+//! after some rounds. Divisors are not zero and indices are in bounds, but in kernels that are
+//! meant to fail ([`Maker::faults`]).
 
 mod expression;
 mod function;
@@ -65,7 +66,8 @@ enum Argument {
 #[derive(Clone, Debug)]
 struct LoopScope {
     label: Option<String>,
-    /// Neither `continue` nor a `break` without a label are for blocks, nor a `break` without a value for loops with one.
+    /// Neither `continue` nor a `break` without a label are for blocks, nor a `break` without a
+    /// value for loops with one.
     is_plain: bool,
     /// True if a `break` may leave it.
     is_left: bool,
@@ -110,7 +112,8 @@ pub(crate) struct Maker {
     is_ordered: bool,
     /// True if there is an accelerator to ask.
     has_accelerator: bool,
-    /// Variables that all threads of a block change together, for the rounds of loops around barriers and between them.
+    /// Variables that all threads of a block change together, for the rounds of loops around
+    /// barriers and between them.
     agreed: Vec<(String, Scalar)>,
     /// The labels of loops that all threads of a block may leave together.
     rounds: Vec<String>,
@@ -120,7 +123,8 @@ pub(crate) struct Maker {
     barriers: usize,
     /// What the threads of a block count in, with the method that they do it by.
     counted: Vec<(Parameter, &'static str)>,
-    /// What the threads of a block write by unsafe methods: its name, and how many elements there are for each.
+    /// What the threads of a block write by unsafe methods: its name, and how many elements there
+    /// are for each.
     scattered: Vec<(String, Type, usize)>,
 }
 

@@ -49,7 +49,8 @@ impl Maker {
         }
         let right = self.scalar(of, depth);
         if is_comparison(sign) && of.is_half() && has_block(&right.pieces) {
-            // No numbers of the compiler's own: it borrows what it compares, which a block on the right may change.
+            // No numbers of the compiler's own: it borrows what it compares, which a block on the
+            // right may change.
             return pieces!["({", left, format!("}} {sign} "), right, ")"];
         }
         pieces!["(", left, format!(" {sign} "), right, ")"]
@@ -136,7 +137,8 @@ impl Maker {
             11..13 => {
                 // Of two zeros either: the sum is the same.
                 let methods = if of.is_half() {
-                    // Their own `min` and `max`, of the crate `half`, give a NaN if the first is one.
+                    // Their own `min` and `max`, of the crate `half`, give a NaN if the first is
+                    // one.
                     ["lesser", "greater"]
                 } else {
                     ["min", "max"]

@@ -1,11 +1,13 @@
-//! Phases of what a block shares, and what its threads agree on: barriers, and the loops, branches and jumps around them.
+//! Phases of what a block shares, and what its threads agree on: barriers, and the loops, branches
+//! and jumps around them.
 //!
-//! Every thread of a block has to come to every barrier. So what is around one is decided by what is the same for all
-//! of them ([`Maker::agreed`]): whatever can be written of values that are passed, of what the block reads at such places, of
-//! votes, and of variables that are changed together. What threads do between barriers is their own.
+//! Every thread of a block has to come to every barrier. So what is around one is decided by what
+//! is the same for all of them ([`Maker::agreed`]): whatever can be written of values that are
+//! passed, of what the block reads at such places, of votes, and of variables that are changed
+//! together. What threads do between barriers is their own.
 //!
-//! Names say who has what: variables with a `g` are the same for all threads of the block, those with an `m` are, too, and
-//! change; those with a `u` are passed.
+//! Names say who has what: variables with a `g` are the same for all threads of the block, those
+//! with an `m` are, too, and change; those with a `u` are passed.
 
 use super::kernel::{Function, Parameter, Passing};
 use super::{Argument, Callable, Maker};
@@ -367,7 +369,8 @@ impl Maker {
         self.agreed.push((name, of));
     }
 
-    /// A barrier that counts, or what a warp says of what the block agrees on, which is the same for a warp of any size.
+    /// A barrier that counts, or what a warp says of what the block agrees on, which is the same
+    /// for a warp of any size.
     fn vote(&mut self, body: &mut Block) {
         let name = self.fresh("g");
         if self.random.chance(15) {
@@ -434,7 +437,8 @@ impl Maker {
         self.define(&name, Type::Scalar(called.result), false);
     }
 
-    /// Changes of what the block counts in; and between two barriers, where nobody changes it, what has become of it.
+    /// Changes of what the block counts in; and between two barriers, where nobody changes it, what
+    /// has become of it.
     fn count_together(&mut self, body: &mut Block) {
         let (parameter, method) = self.random.pick(&self.counted).clone();
         self.budget = self.budget.max(6);
@@ -465,8 +469,8 @@ impl Maker {
         self.define(&value, parameter.of, false);
     }
 
-    /// Each thread writes what is another's, of an array without phases; behind a barrier others read it, and there is one more
-    /// before anything is written again.
+    /// Each thread writes what is another's, of an array without phases; behind a barrier others
+    /// read it, and there is one more before anything is written again.
     fn scatter(&mut self, body: &mut Block) {
         let (name, of, times) = self.random.pick(&self.scattered).clone();
         self.barriers = self.barriers.saturating_sub(1);
@@ -495,7 +499,8 @@ impl Maker {
         self.define(&read, of, false);
     }
 
-    /// A device function with barriers, of one value that all threads of a block have alike, and one of their own.
+    /// A device function with barriers, of one value that all threads of a block have alike, and
+    /// one of their own.
     pub(super) fn declare_waiting(&mut self) -> Function {
         let name = format!("{}_w", self.name);
         let (alike, own, result) = (self.any_scalar(), self.any_scalar(), self.any_scalar());
@@ -567,7 +572,8 @@ impl Maker {
         body.statements.push(Statement::new(pieces));
     }
 
-    /// A phase of reading, of some arrays, and back to writing. The barriers stay together, whatever is taken away.
+    /// A phase of reading, of some arrays, and back to writing. The barriers stay together,
+    /// whatever is taken away.
     fn turn(&mut self, body: &mut Block, shared: &[&Parameter], depth: usize) {
         self.barriers = self.barriers.saturating_sub(1);
         // The others are written meanwhile.

@@ -1,4 +1,5 @@
-//! Kernels whose threads go different ways, or have to be evaluated, checked or told of in a certain order.
+//! Kernels whose threads go different ways, or have to be evaluated, checked or told of in a
+//! certain order.
 
 use super::{f32_type, line, u32_type};
 use quipu_kernel_ir::{
@@ -7,7 +8,8 @@ use quipu_kernel_ir::{
     WarpOperation,
 };
 
-/// Nested loops that are left and continued from inside of each other, with steps: `y: mut [u32]`, by one thread.
+/// Nested loops that are left and continued from inside of each other, with steps: `y: mut [u32]`,
+/// by one thread.
 #[must_use]
 pub fn labels() -> Module {
     let mut f = FunctionBuilder::new("labels");
@@ -96,7 +98,8 @@ pub fn labels() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// Threads that leave early, also a device function's loops: `x: [u32], y: mut [u32]`, one element per thread.
+/// Threads that leave early, also a device function's loops: `x: [u32], y: mut [u32]`, one element
+/// per thread.
 #[must_use]
 pub fn leaves() -> Module {
     let mut module = ModuleBuilder::new();
@@ -125,7 +128,8 @@ pub fn leaves() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// A barrier that only every other thread comes to, though it was vouched that all do. Not to be run on a device: `y: mut [u32]`.
+/// A barrier that only every other thread comes to, though it was vouched that all do. Not to be
+/// run on a device: `y: mut [u32]`.
 #[must_use]
 pub fn divergent() -> Module {
     let mut f = FunctionBuilder::new("divergent");
@@ -142,7 +146,8 @@ pub fn divergent() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// Values that may not be put where they are used, as something between changes what they depend on: `y: mut [u32]`.
+/// Values that may not be put where they are used, as something between changes what they depend
+/// on: `y: mut [u32]`.
 #[must_use]
 pub fn order() -> Module {
     let mut module = ModuleBuilder::new();
@@ -208,7 +213,8 @@ pub fn order() -> Module {
     let both = f.binary(B::Add, scaled, before);
     let place = at(&mut f, 4);
     f.store(place, both);
-    // The first fault is the first in order, whatever C does first; one that nobody uses is one, too.
+    // The first fault is the first in order, whatever C does first; one that nobody uses is one,
+    // too.
     f.at(line(70));
     let bad = f.index_literal(1000);
     f.load(Place::element(y, bad), u32_type());
@@ -228,8 +234,8 @@ pub fn order() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// One fault, as `what` says, from 0: read, write, range, division, overflow, assertion, atomic, none;
-/// `what: u32, x: [i32], y: mut [i32]` of four elements each, by any thread.
+/// One fault, as `what` says, from 0: read, write, range, division, overflow, assertion, atomic,
+/// none; `what: u32, x: [i32], y: mut [i32]` of four elements each, by any thread.
 #[must_use]
 pub fn checks() -> Module {
     let i32_type = Type::from(Scalar::I32);
@@ -310,7 +316,8 @@ pub fn checks() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// The primes below each number, by a sieve in a local array of flags: `y: mut [u8]`, of up to 64 elements.
+/// The primes below each number, by a sieve in a local array of flags: `y: mut [u8]`, of up to 64
+/// elements.
 #[must_use]
 pub fn primes() -> Module {
     let mut f = FunctionBuilder::new("primes");

@@ -99,8 +99,9 @@ pub fn increment(barriers: bool) -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// The sum of each block's elements, one per thread, by halves in shared memory: `x: [f32], sums: mut [f32]`, one
-/// shared array of as many elements as a block has threads, a power of two.
+/// The sum of each block's elements, one per thread, by halves in shared memory:
+/// `x: [f32], sums: mut [f32]`, one shared array of as many elements as a block has threads, a
+/// power of two.
 #[must_use]
 pub fn block_sum() -> Module {
     let mut module = ModuleBuilder::new();
@@ -232,7 +233,8 @@ pub fn transpose() -> Module {
     ModuleBuilder::new().finish(f.kernel(2))
 }
 
-/// Each position counts itself, in four dimensions, and each thread its number: `y: mut view of u32, z: mut [u32]`.
+/// Each position counts itself, in four dimensions, and each thread its number:
+/// `y: mut view of u32, z: mut [u32]`.
 #[must_use]
 pub fn four_dimensions() -> Module {
     let mut f = FunctionBuilder::new("four_dimensions");
@@ -263,8 +265,8 @@ pub fn four_dimensions() -> Module {
     ModuleBuilder::new().finish(f.kernel(4))
 }
 
-/// Structs in buffers, as values, as arguments, in arrays: `points: mut [Point { position: [f32; 2], flag: bool,
-/// kind: u8, count: u16 }]` of 12 bytes, `offset: (f32, f32)`.
+/// Structs in buffers, as values, as arguments, in arrays: `points: mut [Point { position: [f32;
+/// 2], flag: bool, kind: u8, count: u16 }]` of 12 bytes, `offset: (f32, f32)`.
 #[must_use]
 pub fn points() -> Module {
     let mut module = ModuleBuilder::new();
@@ -314,8 +316,8 @@ pub fn points() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// Atomics of all kinds: `x: [u32], counts: mut [u32], others: mut [i32], wide: mut [u64], floats: mut [f32], doubles:
-/// mut [f64]`.
+/// Atomics of all kinds: `x: [u32], counts: mut [u32], others: mut [i32], wide: mut [u64], floats:
+/// mut [f32], doubles: mut [f64]`.
 #[must_use]
 pub fn histogram() -> Module {
     use AtomicOperation as A;
@@ -470,8 +472,8 @@ pub fn histogram() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// Loads and stores in one step: each of `a: mut [u32], b: mut [i64], c: mut [f32], d: mut [f64]` has its first half
-/// copied to its second, of as many elements as the grid has threads.
+/// Loads and stores in one step: each of `a: mut [u32], b: mut [i64], c: mut [f32], d: mut [f64]`
+/// has its first half copied to its second, of as many elements as the grid has threads.
 #[must_use]
 pub fn copies() -> Module {
     use AtomicOperation as A;
@@ -495,7 +497,8 @@ pub fn copies() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// Barriers that count, in a device function that has the context: `x: [i32], y: mut [u32]`, one element per thread.
+/// Barriers that count, in a device function that has the context: `x: [i32], y: mut [u32]`, one
+/// element per thread.
 #[must_use]
 pub fn count() -> Module {
     let mut module = ModuleBuilder::new();
@@ -524,8 +527,8 @@ pub fn count() -> Module {
     module.finish(f.kernel(1))
 }
 
-/// A loop whose checks one before it answers for, where all is in bounds: `x: [u32], y: mut [u32], count: usize, stride: usize,
-/// first: usize`, by one thread.
+/// A loop whose checks one before it answers for, where all is in bounds: `x: [u32], y: mut [u32],
+/// count: usize, stride: usize, first: usize`, by one thread.
 #[must_use]
 pub fn gather() -> Module {
     let mut f = FunctionBuilder::new("gather");
@@ -544,7 +547,8 @@ pub fn gather() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// Slices of buffers, of local arrays and of shared memory, handed on, kept in variables: `x: [u32], y: mut [u32], start: usize, end: usize`.
+/// Slices of buffers, of local arrays and of shared memory, handed on, kept in variables:
+/// `x: [u32], y: mut [u32], start: usize, end: usize`.
 #[must_use]
 pub fn slices() -> Module {
     let mut module = ModuleBuilder::new();

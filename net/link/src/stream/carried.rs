@@ -48,7 +48,8 @@ pub struct Carried {
     pub sent: u64,
     /// Bytes that sockets have given.
     pub received: u64,
-    /// Bytes of chunks that have come, and their length as they came: shorter, if they were compressed.
+    /// Bytes of chunks that have come, and their length as they came: shorter, if they were
+    /// compressed.
     pub chunks_received: [u64; 2],
     /// The number of times that another connection has taken the place of a lost one.
     pub resumed: u32,
@@ -56,7 +57,8 @@ pub struct Carried {
     pub is_connected: bool,
     /// The other side's address; none while the connection is lost.
     pub address: Option<SocketAddr>,
-    /// The time there and back, as the system has found; none while the connection is lost, or where it does not say.
+    /// The time there and back, as the system has found; none while the connection is lost, or
+    /// where it does not say.
     pub round_trip: Option<Duration>,
 }
 
@@ -87,7 +89,8 @@ fn round_trip(attached: &Attached) -> Option<Duration> {
     // SAFETY: plain numbers, for which zeros are values.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: there is room for as much as is said, and it is there until the call returns. An older system gives less.
+    // SAFETY: there is room for as much as is said, and it is there until the call returns. An
+    // older system gives less.
     let got = unsafe {
         libc::getsockopt(
             attached.socket.as_raw_fd(),

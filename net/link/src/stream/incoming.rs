@@ -46,12 +46,12 @@ const RECORD: usize = (1 << 14) + 256;
 /// Bytes that are worth not being woken for each part of them.
 const MUCH: usize = 1 << 15;
 
-/// After so many messages, or bytes, they are acknowledged by themselves. The sender may count on 1024 and 16 MiB;
-/// but the bytes that it keeps until then should lie in its processor's caches.
+/// After so many messages, or bytes, they are acknowledged by themselves. The sender may count on
+/// 1024 and 16 MiB; but the bytes that it keeps until then should lie in its processor's caches.
 const DUE: (u32, usize) = (512, 1 << 22);
 
-/// A side that has sent so many messages since the last rest is likely to send on. The receiver looks for more before
-/// it rests again.
+/// A side that has sent so many messages since the last rest is likely to send on. The receiver
+/// looks for more before it rests again.
 const BUSY: u32 = 8;
 
 /// After so many there is a rest, whatever else has come.
@@ -109,20 +109,22 @@ impl Incoming {
         self.heard = false;
     }
 
-    /// Hands the next message to `take`, with its number; waits for it. Messages that concern the stream alone, and
-    /// repetitions, do not come here. Gives the value of `take`.
+    /// Hands the next message to `take`, with its number; waits for it. Messages that concern the
+    /// stream alone, and repetitions, do not come here. Gives the value of `take`.
     ///
     /// # Errors
-    /// If a message makes no sense or has a wrong number, the connection is lost, or the other side says goodbye.
-    /// Nothing more comes then, unless the connection [is lost](Self::is_lost) and another takes its place. A thread
-    /// that receives bytes that make no sense should [say so](super::Outgoing::close) and end it.
+    /// If a message makes no sense or has a wrong number, the connection is lost, or the other side
+    /// says goodbye. Nothing more comes then, unless the connection [is lost](Self::is_lost) and
+    /// another takes its place. A thread that receives bytes that make no sense should [say
+    /// so](super::Outgoing::close) and end it.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
         let take = |(): &mut (), message: &Message<'_>, number| take(message, number);
         self.receive_or_rest(&mut (), take, |()| ())
     }
 
-    /// As [`receive`](Self::receive), and calls `rest` whenever all received messages were taken, before it waits for
-    /// more: for work that is better done once for many messages. Both are handed `with`.
+    /// As [`receive`](Self::receive), and calls `rest` whenever all received messages were taken,
+    /// before it waits for more: for work that is better done once for many messages. Both are
+    /// handed `with`.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -138,9 +140,10 @@ impl Incoming {
         }
     }
 
-    /// As [`receive_or_rest`](Self::receive_or_rest), for a thread that waits for another event, which messages here
-    /// may cause or not: `None` as soon as, after a rest, `goes_on` gives nothing. It is asked again when `interrupt`
-    /// was [raised](Interrupt::raise), and after the time that it gives.
+    /// As [`receive_or_rest`](Self::receive_or_rest), for a thread that waits for another event,
+    /// which messages here may cause or not: `None` as soon as, after a rest, `goes_on` gives
+    /// nothing. It is asked again when `interrupt` was [raised](Interrupt::raise), and after the
+    /// time that it gives.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -203,8 +206,8 @@ impl Incoming {
             let (received, due) = (&mut self.received, &mut self.due);
             let came = notice(&self.shared, &frame, &message, received, due, self.start)?;
             let is_numbered = frame.sequence > 0;
-            // Not acknowledged before it is taken over: a side that acknowledges a command's end does not name it any
-            // more.
+            // Not acknowledged before it is taken over: a side that acknowledges a command's end
+            // does not name it any more.
             match came {
                 Came::Message => {
                     let taken = take(with, &message, frame.sequence);
@@ -219,13 +222,15 @@ impl Incoming {
         }
     }
 
-    /// Has the messages that were taken over acknowledged with the next ones that are sent, or now if they are many.
+    /// Has the messages that were taken over acknowledged with the next ones that are sent, or now
+    /// if they are many.
     fn acknowledge(&mut self) {
         let last = self.received.last();
         self.shared.received.store(last, Ordering::Release);
         if self.due.0 >= DUE.0 || self.due.1 >= DUE.1 {
             self.shared.flush();
-            // A thread that was just writing may have looked before: then they are acknowledged with the next message.
+            // A thread that was just writing may have looked before: then they are acknowledged
+            // with the next message.
             if self.shared.queue().told >= last {
                 self.due = (0, 0);
             }
@@ -348,10 +353,12 @@ impl Incoming {
         }
     }
 
-    /// In the middle of a large frame, has the system wake this thread when much of it has come, and not for each part that the
-    /// other side hands to its system at once: to wake it takes the sender longer than to encrypt some of those.
+    /// In the middle of a large frame, has the system wake this thread when much of it has come,
+    /// and not for each part that the other side hands to its system at once: to wake it takes the
+    /// sender longer than to encrypt some of those.
     fn sleep_until_much_has_come(&mut self) {
-        // So many bytes are missing and more, less those that TLS has of a record that has not come whole.
+        // So many bytes are missing and more, less those that TLS has of a record that has not come
+        // whole.
         let missing = self.reader.missing().unwrap_or(0);
         let sure = missing.saturating_sub(RECORD).min(PIECE);
         let woken_at = (sure / MUCH * MUCH).max(1);

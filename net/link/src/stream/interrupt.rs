@@ -8,7 +8,8 @@ use std::time::Duration;
 /// The time that a thread may sleep before it asks again; none if it does not go on.
 pub(super) type GoesOn<'a> = &'a dyn Fn() -> Option<Duration>;
 
-/// Interrupts one thread that [receives](super::Incoming::receive_while), so that it looks whether it goes on.
+/// Interrupts one thread that [receives](super::Incoming::receive_while), so that it looks whether
+/// it goes on.
 #[derive(Debug)]
 pub struct Interrupt {
     /// The thread sleeps, or is about to.
@@ -47,7 +48,8 @@ impl Interrupt {
 
     /// Wakes the thread if it sleeps. The state that ends its wait was changed before.
     pub fn raise(&self) {
-        // Either this sees that it sleeps, or it sees the change before it does, however weakly that is written and read.
+        // Either this sees that it sleeps, or it sees the change before it does, however weakly
+        // that is written and read.
         fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
             self.write();

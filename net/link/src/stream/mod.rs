@@ -1,40 +1,42 @@
 //! Both directions of a connection at once: numbers, acknowledgements, batches.
 //!
-//! Any thread may [push](Outgoing::push) messages, which never waits: a message is encoded and put behind the others.
-//! Then a thread [flushes](Outgoing::flush):
+//! Any thread may [push](Outgoing::push) messages, which never waits: a message is encoded and put
+//! behind the others. Then a thread [flushes](Outgoing::flush):
 //!
-//! 1. A thread that flushes becomes the writer, unless there is one; then that one writes the messages that were
-//!    pushed meanwhile. So while one batch is on its way the next one grows, and under load a write is of many
-//!    frames.
-//! 2. The writer takes the batch, has TLS encrypt a piece of it, and sends it without waiting. No other thread has to be
-//!    woken for that, which would take longer than all the rest.
-//! 3. If the socket takes no more, the rest is left to the stream's own thread, which waits for the socket. So a flush never
-//!    waits either, and can be done by a thread that has other things to do.
+//! 1. A thread that flushes becomes the writer, unless there is one; then that one writes the
+//!    messages that were pushed meanwhile. So while one batch is on its way the next one grows, and
+//!    under load a write is of many frames.
+//! 2. The writer takes the batch, has TLS encrypt a piece of it, and sends it without waiting. No
+//!    other thread has to be woken for that, which would take longer than all the rest.
+//! 3. If the socket takes no more, the rest is left to the stream's own thread, which waits for the
+//!    socket. So a flush never waits either, and can be done by a thread that has other things to
+//!    do.
 //!
-//! One thread [receives](Incoming::receive). It handles messages that concern the stream alone: numbers are checked,
-//! repetitions left out, pings answered, acknowledgements noted. Received messages are acknowledged with the next
-//! ones that are sent, or by themselves when much has come.
+//! One thread [receives](Incoming::receive). It handles messages that concern the stream alone:
+//! numbers are checked, repetitions left out, pings answered, acknowledgements noted. Received
+//! messages are acknowledged with the next ones that are sent, or by themselves when much has come.
 //!
-//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes or hands over
-//! the bytes that the socket takes at once, and not while a thread waits for a socket. So two machines that both send
-//! without reading do not wait for each other for ever; unread messages stay with their sender, which sees them in
-//! [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
+//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it
+//! computes or hands over the bytes that the socket takes at once, and not while a thread waits for
+//! a socket. So two machines that both send without reading do not wait for each other for ever;
+//! unread messages stay with their sender, which sees them in [`Outgoing::pending_bytes`] and can
+//! [wait](Outgoing::wait_for_room).
 //!
 //! # Loss
 //!
 //! A stream that is [resumable](Duplex::resumable) outlives its connection:
 //!
-//! 1. A thread that finds the connection lost, sending or receiving, marks it so. Messages pushed from then on are
-//!    kept.
-//! 2. [`Incoming::receive`] gives the error; [`Incoming::is_lost`] tells that it is not the end. The thread that
-//!    receives gets another connection, on which both sides have said up to which message they have received, and
-//!    [goes on](Incoming::resume) with it. [`Incoming::loss`] tells whether the system knew of the loss or nothing
-//!    came.
-//! 3. Messages that the other side has not received are sent again, with the numbers that they had, before anything
-//!    else.
+//! 1. A thread that finds the connection lost, sending or receiving, marks it so. Messages pushed
+//!    from then on are kept.
+//! 2. [`Incoming::receive`] gives the error; [`Incoming::is_lost`] tells that it is not the end.
+//!    The thread that receives gets another connection, on which both sides have said up to which
+//!    message they have received, and [goes on](Incoming::resume) with it. [`Incoming::loss`] tells
+//!    whether the system knew of the loss or nothing came.
+//! 3. Messages that the other side has not received are sent again, with the numbers that they had,
+//!    before anything else.
 //!
-//! Written messages are kept until they are acknowledged (`replay`), as written: they are not copied unless they are
-//! sent again.
+//! Written messages are kept until they are acknowledged (`replay`), as written: they are not
+//! copied unless they are sent again.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -87,15 +89,16 @@ use std::time::{Duration, Instant};
 pub struct Duplex {
     /// The stream of a session that it is: messages of the other are refused.
     pub stream: Stream,
-    /// The time for which the receiver looks again and again before it sleeps. A wake-up takes longer than a look;
-    /// while it looks, it needs a core.
+    /// The time for which the receiver looks again and again before it sleeps. A wake-up takes
+    /// longer than a look; while it looks, it needs a core.
     pub spin: Duration,
     /// True if it outlives its connection: unacknowledged messages are kept then.
     pub resumable: bool,
 }
 
 impl Default for Duplex {
-    /// A command stream that ends with its connection; 20 µs, which is as long as it takes to be woken.
+    /// A command stream that ends with its connection; 20 µs, which is as long as it takes to be
+    /// woken.
     fn default() -> Self {
         Self {
             stream: Stream::Command,
@@ -105,8 +108,9 @@ impl Default for Duplex {
     }
 }
 
-/// The direction in which messages go. Clones are the same. When the last is dropped, or the other direction is, the
-/// connection ends at once; [`close`](Outgoing::close) it before, so that pushed messages arrive.
+/// The direction in which messages go. Clones are the same. When the last is dropped, or the other
+/// direction is, the connection ends at once; [`close`](Outgoing::close) it before, so that pushed
+/// messages arrive.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     shared: Arc<Shared>,
@@ -120,7 +124,8 @@ pub enum Loss {
     /// Nothing came any more, or damaged bytes came: the other side may know nothing of it.
     #[default]
     Silent,
-    /// The connection was ended or reset: the other side's system did that, or a machine between, and the way there works.
+    /// The connection was ended or reset: the other side's system did that, or a machine between,
+    /// and the way there works.
     Told,
 }
 
@@ -149,10 +154,11 @@ struct Attached {
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// The last message that this side has received and taken over: acknowledged with the next batch.
+    /// The last message that this side has received and taken over: acknowledged with the next
+    /// batch.
     received: AtomicU64,
-    /// The bytes on their way to the socket. The thread that has this locked is the writer. Locked before the queue,
-    /// if both are.
+    /// The bytes on their way to the socket. The thread that has this locked is the writer. Locked
+    /// before the queue, if both are.
     writer: Mutex<Writing>,
     /// The socket takes no more, or the stream ends: for its thread.
     stuck: Condvar,
@@ -194,7 +200,8 @@ struct Queue {
     loss: Loss,
     /// Threads that wait for room.
     waiting: usize,
-    /// The last message that the other side has acknowledged on the stream itself, behind its earlier messages.
+    /// The last message that the other side has acknowledged on the stream itself, behind its
+    /// earlier messages.
     acknowledged: u64,
     /// The last message that this side has acknowledged on this connection.
     told: u64,
@@ -225,8 +232,8 @@ struct Writing {
 /// Bytes that are encrypted at once: TLS is locked meanwhile.
 const PIECE: usize = 1 << 17;
 
-/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice the bytes that a receiver may
-/// take over without acknowledging them.
+/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice the bytes
+/// that a receiver may take over without acknowledging them.
 const MOST_KEPT: usize = 32 << 20;
 
 #[derive(Debug)]
@@ -546,7 +553,8 @@ impl Shared {
 }
 
 impl Outgoing {
-    /// Puts a message behind those that are to be sent; gives its number, or zero if its kind has none. Never waits.
+    /// Puts a message behind those that are to be sent; gives its number, or zero if its kind has
+    /// none. Never waits.
     ///
     /// # Errors
     /// If it breaks a rule, or the connection is lost.
@@ -576,8 +584,8 @@ impl Outgoing {
         address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Has everything that was pushed written, by this thread or by one that is writing. Never waits. If the
-    /// connection is lost, the receiving thread is told.
+    /// Has everything that was pushed written, by this thread or by one that is writing. Never
+    /// waits. If the connection is lost, the receiving thread is told.
     pub fn flush(&self) {
         self.shared.flush();
     }
@@ -611,9 +619,10 @@ impl Outgoing {
         self.shared.queue().replay.bytes()
     }
 
-    /// The last message that the other side has acknowledged behind all that it sent before: it did not know of the
-    /// end of a command that this message names when it sent its earlier messages. An acknowledgement as a stream is
-    /// resumed is not counted, for the messages that are sent again are older.
+    /// The last message that the other side has acknowledged behind all that it sent before: it did
+    /// not know of the end of a command that this message names when it sent its earlier messages.
+    /// An acknowledgement as a stream is resumed is not counted, for the messages that are sent
+    /// again are older.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.shared.queue().acknowledged
@@ -625,9 +634,10 @@ impl Outgoing {
         self.shared.queue().sent.outstanding()
     }
 
-    /// Writes pushed bytes, and waits until at most `most` bytes are [pending](Self::pending_bytes) and the replay buffer
-    /// has room. For a thread that only sends. It does not write while another thread does. It waits longer while the
-    /// connection of a resumable stream is lost. True if it had to wait.
+    /// Writes pushed bytes, and waits until at most `most` bytes are [pending](Self::pending_bytes)
+    /// and the replay buffer has room. For a thread that only sends. It does not write while
+    /// another thread does. It waits longer while the connection of a resumable stream is lost.
+    /// True if it had to wait.
     ///
     /// # Errors
     /// If the stream has ended.
@@ -647,8 +657,9 @@ impl Outgoing {
         Ok(waited || has_waited.get())
     }
 
-    /// As [`wait_for_room`](Self::wait_for_room), for the thread that receives on the same stream. It waits neither
-    /// for acknowledgements, which come there, nor while the connection is lost, which that thread has to handle.
+    /// As [`wait_for_room`](Self::wait_for_room), for the thread that receives on the same stream.
+    /// It waits neither for acknowledgements, which come there, nor while the connection is lost,
+    /// which that thread has to handle.
     ///
     /// # Errors
     /// If the stream has ended.
@@ -679,8 +690,9 @@ impl Outgoing {
         }
     }
 
-    /// Says goodbye after everything that was pushed, and closes this direction. Returns when that is written, or when
-    /// the other side has not taken it for so long; then the connection ends at once.
+    /// Says goodbye after everything that was pushed, and closes this direction. Returns when that
+    /// is written, or when the other side has not taken it for so long; then the connection ends at
+    /// once.
     pub fn close(&self, reason: GoodbyeReason, text: &str, patience: Duration) {
         let text = presentable(text, 512);
         let goodbye = Message::Goodbye(Goodbye {
@@ -702,9 +714,9 @@ impl Outgoing {
         }
     }
 
-    /// Waits until the other side has ended the connection as well, and no longer than so: after [`close`](Self::close), the
-    /// system has delivered the goodbye then, and may let go of the socket. As good as it goes: a system that does not tell is not
-    /// waited for.
+    /// Waits until the other side has ended the connection as well, and no longer than so: after
+    /// [`close`](Self::close), the system has delivered the goodbye then, and may let go of the
+    /// socket. As good as it goes: a system that does not tell is not waited for.
     pub fn wait_for_end(&self, until: Instant) {
         let attached = self.shared.queue().attached.clone();
         if let Some(attached) = attached {
@@ -712,13 +724,15 @@ impl Outgoing {
         }
     }
 
-    /// Cuts the connection, as a network may. A stream that is resumable goes on with another one; another ends.
+    /// Cuts the connection, as a network may. A stream that is resumable goes on with another one;
+    /// another ends.
     pub fn cut(&self, reason: &str) {
         self.shared.lose(None, Loss::Silent, reason);
     }
 
-    /// Ends the connection at once, without a word: for one that breaks the rules, or is given up. The other side sees
-    /// its end when it reads; one that only writes, when both directions here are dropped, which closes the socket.
+    /// Ends the connection at once, without a word: for one that breaks the rules, or is given up.
+    /// The other side sees its end when it reads; one that only writes, when both directions here
+    /// are dropped, which closes the socket.
     pub fn abort(&self, reason: &str) {
         self.shared.fail(reason.to_owned());
     }

@@ -1,14 +1,15 @@
 //! Liveness: pings where nothing else is sent, and the loss of a connection on which nothing comes.
 //!
-//! TCP tells whether the next machine answers. A proxy or a tunnel ends TCP there, and may be stopped
-//! behind it: then both sides would wait for ever. So, if both sides take pulses:
+//! TCP tells whether the next machine answers. A proxy or a tunnel ends TCP there, and may be
+//! stopped behind it: then both sides would wait for ever. So, if both sides take pulses:
 //!
 //! 1. A side that has sent nothing for half of the time sends what it has to send, or a ping.
 //! 2. A side to which no byte has come for all of the time takes the connection to be lost.
 //!
-//! A thread of the stream looks at the counts four times in that time, so messages pass without a look at the clock.
-//! Bytes that the system has and that are not read yet have come: a reader may be busy for long. A look that comes
-//! late says that this process was stopped, and nothing of the other side.
+//! A thread of the stream looks at the counts four times in that time, so messages pass without a
+//! look at the clock. Bytes that the system has and that are not read yet have come: a reader may
+//! be busy for long. A look that comes late says that this process was stopped, and nothing of the
+//! other side.
 
 use super::{Attached, Loss, Shared, socket};
 use crate::timer::{SystemTimer, Timer};
@@ -17,8 +18,9 @@ use quipu_threads::Start;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The time without a byte after which a connection is lost, where this side chooses. The other side is taken to be
-/// there for half as long again at most, the time that the system takes to find a machine dead.
+/// The time without a byte after which a connection is lost, where this side chooses. The other
+/// side is taken to be there for half as long again at most, the time that the system takes to find
+/// a machine dead.
 pub const IDLE: Duration = Duration::from_secs(20);
 
 /// No connection is lost sooner, whatever the other side chooses: pings are not to be a load.
@@ -73,7 +75,8 @@ struct Watch {
     pulse: Pulse,
     /// The connection of which the rest is known.
     attached: Weak<Attached>,
-    /// Bytes that were sent and received by the last look, and when these numbers were seen to change.
+    /// Bytes that were sent and received by the last look, and when these numbers were seen to
+    /// change.
     sent: (u64, Duration),
     received: (u64, Duration),
     /// The time at which it looked last.

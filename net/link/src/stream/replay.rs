@@ -1,14 +1,17 @@
-//! The replay buffer: bytes that were written and are not acknowledged, to be sent again after a loss.
+//! The replay buffer: bytes that were written and are not acknowledged, to be sent again after a
+//! loss.
 //!
-//! Batches are kept as they were written, so keeping costs no copy; they go as a whole when their last message is
-//! acknowledged. Only after a loss are they looked into: messages without numbers, which concerned the lost
-//! connection alone, are left out then, and so are those that the other side has.
+//! Batches are kept as they were written, so keeping costs no copy; they go as a whole when their
+//! last message is acknowledged. Only after a loss are they looked into: messages without numbers,
+//! which concerned the lost connection alone, are left out then, and so are those that the other
+//! side has.
 
 use quipu_protocol::frame;
 use std::collections::VecDeque;
 
-/// Room that is kept for the next batches, at most. While much is sent, batches then lie where others lay before, in the
-/// processor's caches, and not in memory that the system has to give first.
+/// Room that is kept for the next batches, at most. While much is sent, batches then lie where
+/// others lay before, in the processor's caches, and not in memory that the system has to give
+/// first.
 const KEPT: usize = 8 << 20;
 
 /// Batches that were written, oldest first.

@@ -9,7 +9,8 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 impl Shared {
-    /// Marks the connection as lost, or the given one, if it is still in use. A stream that ends with it has failed.
+    /// Marks the connection as lost, or the given one, if it is still in use. A stream that ends
+    /// with it has failed.
     pub(super) fn lose(&self, which: Option<&Arc<Attached>>, loss: Loss, reason: &str) {
         if !self.resumable {
             return self.fail(reason.to_owned());
@@ -40,7 +41,8 @@ impl Shared {
 }
 
 impl Incoming {
-    /// True if the connection is lost and the stream is not: it goes on when it is [resumed](Self::resume).
+    /// True if the connection is lost and the stream is not: it goes on when it is
+    /// [resumed](Self::resume).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let queue = self.shared.queue();
@@ -53,11 +55,12 @@ impl Incoming {
         self.shared.queue().loss
     }
 
-    /// Goes on with another connection to the same side, which has said there that it has received everything up to a
-    /// message. Other messages are sent again.
+    /// Goes on with another connection to the same side, which has said there that it has received
+    /// everything up to a message. Other messages are sent again.
     ///
     /// # Errors
-    /// If it claims a message that it cannot have received, takes smaller frames than before, or the stream has ended.
+    /// If it claims a message that it cannot have received, takes smaller frames than before, or
+    /// the stream has ended.
     pub fn resume(&mut self, connection: Connection, received: u64) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         // Also if no thread has noticed.
@@ -84,8 +87,9 @@ impl Incoming {
         let again = replay.after(received, [&writing.plain[..], queue.batch.bytes()]);
         queue.batch = Batch::new(shared.most);
         queue.batch.replace(again);
-        // The other side has been told, but messages that are sent again name commands that were not known to be over
-        // then. It may forget these when it has come to the end of the repetition.
+        // The other side has been told, but messages that are sent again name commands that were
+        // not known to be over then. It may forget these when it has come to the end of the
+        // repetition.
         queue.told = 0;
         queue.is_stuck = false;
         queue.taken = 0;

@@ -5,7 +5,8 @@ use crate::{locked, quietly};
 use std::io;
 use std::net::TcpStream;
 
-/// Sends all that is encrypted, and waits until the socket has taken it. TLS is not locked while this waits.
+/// Sends all that is encrypted, and waits until the socket has taken it. TLS is not locked while
+/// this waits.
 ///
 /// # Errors
 /// As the system says.
@@ -22,7 +23,8 @@ pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
             events: libc::POLLOUT,
             revents: 0,
         };
-        // SAFETY: the entry is there until the call returns. Should it fail, that is seen at the next try.
+        // SAFETY: the entry is there until the call returns. Should it fail, that is seen at the
+        // next try.
         unsafe { libc::poll(&raw mut entry, 1, -1) };
     }
 }
@@ -61,8 +63,8 @@ impl io::Write for Now<'_> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: plain numbers and pointers, for which zeros are values. A slice for output is laid out as the system's
-        // vector is; both are there until the call returns, and only read.
+        // SAFETY: plain numbers and pointers, for which zeros are values. A slice for output is
+        // laid out as the system's vector is; both are there until the call returns, and only read.
         let sent = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             message.msg_iov = pieces.as_ptr().cast_mut().cast();
@@ -84,7 +86,8 @@ impl io::Write for Now<'_> {
 #[cfg(unix)]
 pub(super) fn receive_now(socket: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     use std::os::fd::AsRawFd;
-    // SAFETY: the bytes are there until the call returns, nobody else uses them, and no more are written than there are.
+    // SAFETY: the bytes are there until the call returns, nobody else uses them, and no more are
+    // written than there are.
     let received = unsafe {
         libc::recv(
             socket.as_raw_fd(),
@@ -96,8 +99,8 @@ pub(super) fn receive_now(socket: &TcpStream, bytes: &mut [u8]) -> io::Result<us
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has the system wake the thread that waits for this socket when so many bytes have come, or the connection ends. As
-/// good as it goes: a system that cannot do it wakes sooner.
+/// Has the system wake the thread that waits for this socket when so many bytes have come, or the
+/// connection ends. As good as it goes: a system that cannot do it wakes sooner.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
     use std::os::fd::AsRawFd;
@@ -118,13 +121,13 @@ pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wake_at(_: &TcpStream, _: usize) {}
 
-/// Receives bytes when [as many as were asked for](wake_at) have come. It waits for that, unless the caller has. A
-/// receiving call that itself waits would not do: Linux has it take the bytes that are there first, and then sleep
-/// until as many again have come, which may be more than will.
+/// Receives bytes when [as many as were asked for](wake_at) have come. It waits for that, unless
+/// the caller has. A receiving call that itself waits would not do: Linux has it take the bytes
+/// that are there first, and then sleep until as many again have come, which may be more than will.
 ///
 /// # Errors
-/// As the system says; [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted) if it was
-/// woken for nothing.
+/// As the system says; [`WouldBlock`](io::ErrorKind::WouldBlock) and
+/// [`Interrupted`](io::ErrorKind::Interrupted) if it was woken for nothing.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn receive_much(socket: &TcpStream, bytes: &mut [u8], waits: bool) -> io::Result<usize> {
     use std::os::fd::AsRawFd;
@@ -134,7 +137,8 @@ pub(super) fn receive_much(socket: &TcpStream, bytes: &mut [u8], waits: bool) ->
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: the entry is there until the call returns. Should it fail, there is nothing to receive, or that fails as well.
+        // SAFETY: the entry is there until the call returns. Should it fail, there is nothing to
+        // receive, or that fails as well.
         unsafe { libc::poll(&raw mut entry, 1, -1) };
     }
     receive_now(socket, bytes)
@@ -175,7 +179,8 @@ pub(super) fn receive_now(_: &TcpStream, _: &mut [u8]) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// True if the system has something of the other side's that is not read yet: bytes, or the connection's end.
+/// True if the system has something of the other side's that is not read yet: bytes, or the
+/// connection's end.
 #[cfg(unix)]
 pub(super) fn has_something(socket: &TcpStream) -> bool {
     use std::os::fd::AsRawFd;
@@ -192,7 +197,8 @@ pub(super) fn has_something(_: &TcpStream) -> bool {
     true
 }
 
-/// Waits until the other side has ended the connection, whatever of it was not read, and no longer than so.
+/// Waits until the other side has ended the connection, whatever of it was not read, and no longer
+/// than so.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn wait_for_end(socket: &TcpStream, until: std::time::Instant) {
     use std::os::fd::AsRawFd;
@@ -219,8 +225,8 @@ pub(super) fn wait_for_end(socket: &TcpStream, until: std::time::Instant) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wait_for_end(_: &TcpStream, _: std::time::Instant) {}
 
-/// The time for which the other side's machine may say nothing at all before the connection is taken to be lost, in
-/// seconds.
+/// The time for which the other side's machine may say nothing at all before the connection is
+/// taken to be lost, in seconds.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const DEAD_AFTER: libc::c_int = 30;
 
@@ -232,9 +238,9 @@ pub const NOTICED_WITHIN: Option<std::time::Duration> =
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub const NOTICED_WITHIN: Option<std::time::Duration> = None;
 
-/// Has the system find out that the other side's machine, or the way there, is gone: no other check would, on a
-/// connection on which nothing is sent. As good as it goes: a system that cannot do it says so, and is not asked
-/// again.
+/// Has the system find out that the other side's machine, or the way there, is gone: no other check
+/// would, on a connection on which nothing is sent. As good as it goes: a system that cannot do it
+/// says so, and is not asked again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn give_up_when_dead(socket: &TcpStream) {
     use std::os::fd::AsRawFd;

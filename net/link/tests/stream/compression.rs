@@ -43,8 +43,8 @@ fn what_is_compressed_without_an_agreement_ends_it() {
     }
 }
 
-/// The numbers of bytes that a client and a node send for 60,000 bytes each, if the other has these features, with
-/// all of them received.
+/// The numbers of bytes that a client and a node send for 60,000 bytes each, if the other has these
+/// features, with all of them received.
 fn sent_of(bytes: &[u8], features: u64, compression: Compression) -> [u64; 2] {
     let (client, node) = ends_that_have(features);
     let ends = [split_bulk(client), split_bulk(node)];

@@ -32,7 +32,8 @@ fn pings_are_answered_by_the_stream() {
     assert_eq!(pong.unwrap().token, 5);
 }
 
-/// The time without a byte after which a connection is lost, in these tests, and the time that passes at each step.
+/// The time without a byte after which a connection is lost, in these tests, and the time that
+/// passes at each step.
 const IDLE: Duration = Duration::from_secs(20);
 
 const STEP: Duration = Duration::from_secs(5);
@@ -77,8 +78,8 @@ fn who_has_nothing_to_say_pings_and_is_not_lost() {
                 }
             });
         }
-        // Bytes that one side has sent reach the other before more time passes, however late the system runs their
-        // threads.
+        // Bytes that one side has sent reach the other before more time passes, however late the
+        // system runs their threads.
         let is_delivered = || {
             let now = outgoing.each_ref().map(Outgoing::carried);
             let sent = |side: usize| now[side].sent - before[side].sent;
@@ -112,7 +113,8 @@ fn a_connection_on_which_nothing_comes_is_lost_and_one_that_nobody_reads_is_not(
         client.expect_pulse(IDLE, timer.clone());
         let (mut incoming, outgoing) = split_resumable(client);
         if !is_read {
-            // Bytes that have come and were not read show that the other side is there, though this one is busy.
+            // Bytes that have come and were not read show that the other side is there, though this
+            // one is busy.
             silent.send_bytes(&[7]).unwrap();
         }
         pass(&timer, 1, 3);

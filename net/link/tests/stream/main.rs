@@ -38,8 +38,8 @@ fn ends_that_have(features: u64) -> (Connection, Connection) {
     (client, node)
 }
 
-/// As [`ends`], where the client reaches the node's address by way of another, and the node has features; and the node's
-/// socket.
+/// As [`ends`], where the client reaches the node's address by way of another, and the node has
+/// features; and the node's socket.
 fn ends_by(
     listener: &TcpListener,
     way: impl FnOnce(&str) -> String,

@@ -21,7 +21,8 @@ fn who_sends_pings_and_reads_nothing_is_given_up() {
     });
     let error = number(&mut incoming).unwrap_err();
     assert!(error.to_string().contains("does not read"), "{error}");
-    // The flooding side does not read, and so learns of the end when no one has the socket any more.
+    // The flooding side does not read, and so learns of the end when no one has the socket any
+    // more.
     drop((incoming, outgoing));
     flood.join().unwrap();
 }

@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// The system wakes the thread that waits for a large frame when much of it has come: never for more than that it has.
+/// The system wakes the thread that waits for a large frame when much of it has come: never for
+/// more than that it has.
 #[test]
 fn a_frame_of_any_length_comes_though_nothing_follows_it() {
     let (client, node) = ends();
@@ -23,8 +24,8 @@ fn a_frame_of_any_length_comes_though_nothing_follows_it() {
     };
     let (mut client_in, client_out) = client.split(sleeping).unwrap();
     let (mut node_in, node_out) = node.split(sleeping).unwrap();
-    // Around the length of a record of TLS, the length that is received at once and the threshold of a wake-up, and
-    // any others.
+    // Around the length of a record of TLS, the length that is received at once and the threshold
+    // of a wake-up, and any others.
     let mut random = 9_u64;
     let any = std::iter::repeat_with(|| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -104,8 +105,8 @@ impl Passing {
     }
 }
 
-/// A listener that gets segments as short as networks', not as loopback's: a sleeping thread is not woken for each of
-/// them as if it filled the window.
+/// A listener that gets segments as short as networks', not as loopback's: a sleeping thread is not
+/// woken for each of them as if it filled the window.
 #[cfg(target_os = "linux")]
 fn listen_for_short_segments() -> TcpListener {
     use std::os::fd::AsRawFd;

@@ -7,7 +7,8 @@ use crate::layout;
 use crate::limits::MAX_BUFFER;
 use zerocopy::IntoBytes;
 
-/// A part of a transfer. The chunks of a transfer come in order, without gaps; those of different transfers may be mixed.
+/// A part of a transfer. The chunks of a transfer come in order, without gaps; those of different
+/// transfers may be mixed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// The transfer that a write or a read named.

@@ -251,8 +251,9 @@ pub struct ContentSize {
     pub size: Word,
 }
 
-/// How much of a command's buffers is in use, if that is to be found out where the node brings their bytes from one of its memories to
-/// another for it. It comes before the command. Both sides have agreed on [`CONTENT_SIZES`](crate::CONTENT_SIZES).
+/// How much of a command's buffers is in use, if that is to be found out where the node brings
+/// their bytes from one of its memories to another for it. It comes before the command. Both sides
+/// have agreed on [`CONTENT_SIZES`](crate::CONTENT_SIZES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentSizes<'a> {
     /// The command's event.
@@ -366,7 +367,8 @@ impl Fill {
     }
 }
 
-/// An outer dimension of a copy's region: so many steps, and how many bytes each is apart on either side.
+/// An outer dimension of a copy's region: so many steps, and how many bytes each is apart on either
+/// side.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -392,7 +394,8 @@ pub struct Stride {
     pub stride: Word,
 }
 
-/// Fails unless a region lies in a buffer of any size and moves no more bytes than one has; gives how many it moves.
+/// Fails unless a region lies in a buffer of any size and moves no more bytes than one has; gives
+/// how many it moves.
 fn check_region(
     offset: u64,
     row: u64,
@@ -418,7 +421,8 @@ fn check_steps(steps: usize) -> Result<(), Problem> {
     within("the outer dimensions", steps as u64, 0, MAX_STEPS as u64)
 }
 
-/// A copy of an n-dimensional region between two buffers, or within one where the sides do not overlap.
+/// A copy of an n-dimensional region between two buffers, or within one where the sides do not
+/// overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy<'a> {
     /// The buffer that is read.
@@ -502,7 +506,8 @@ pub struct Write<'a> {
     pub row: u64,
     /// Outer dimensions, outermost first.
     pub steps: &'a [Stride],
-    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every transfer before; or zero.
+    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every
+    /// transfer before; or zero.
     pub transfer: u64,
     /// The bytes, one row after the other, if no transfer brings them.
     pub bytes: &'a [u8],
@@ -587,8 +592,8 @@ pub struct Read<'a> {
     pub row: u64,
     /// Outer dimensions, outermost first.
     pub steps: &'a [Stride],
-    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every transfer before; or zero if
-    /// a message of the command stream does.
+    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every
+    /// transfer before; or zero if a message of the command stream does.
     pub transfer: u64,
 }
 
@@ -637,7 +642,8 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A read of as much of a range of a buffer as is in use, for the client: both sides have agreed on [`CONTENT`](crate::CONTENT).
+/// A read of as much of a range of a buffer as is in use, for the client: both sides have agreed on
+/// [`CONTENT`](crate::CONTENT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadContent {
     /// The buffer.
@@ -646,10 +652,11 @@ pub struct ReadContent {
     pub offset: u64,
     /// Bytes, if all of the range is in use.
     pub row: u64,
-    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every transfer before; or zero if
-    /// a message of the command stream does.
+    /// The transfer that brings the bytes on the bulk stream, an id larger than that of every
+    /// transfer before; or zero if a message of the command stream does.
     pub transfer: u64,
-    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first on.
+    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first
+    /// on.
     pub size: u64,
 }
 

@@ -68,8 +68,8 @@ numbers! {
     }
 }
 
-/// Which session it is: random, told by the welcome. It routes a connection, and gives no right to it: a session is
-/// attached to by the same client key only. Zero is no session.
+/// Which session it is: random, told by the welcome. It routes a connection, and gives no right to
+/// it: a session is attached to by the same client key only. Zero is no session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -192,7 +192,8 @@ pub struct Welcome<'a> {
     pub session: SessionId,
     /// How often the session was attached to, from 1; zero without a session.
     pub epoch: u32,
-    /// For how long the node keeps the session after its connection is lost, in milliseconds; zero if it ends with it.
+    /// For how long the node keeps the session after its connection is lost, in milliseconds; zero
+    /// if it ends with it.
     pub patience_ms: u32,
     /// The last message of the client that the node took over from this stream.
     pub received: u64,
@@ -212,7 +213,8 @@ pub struct Welcome<'a> {
     pub max_buffer_bytes: u64,
     /// Bytes of all buffers, at most.
     pub max_session_bytes: u64,
-    /// After how many milliseconds without a frame a side takes the connection to be lost; zero for never.
+    /// After how many milliseconds without a frame a side takes the connection to be lost; zero for
+    /// never.
     pub idle_ms: u32,
     /// Where the node waits for others; none if it neither waits for them nor dials.
     pub peer_address: Option<PeerAddress>,

@@ -134,8 +134,8 @@ pub(crate) fn check_text(field: &'static str, text: &str, most: usize) -> Result
     }
 }
 
-/// True if a character may be in a text for people: neither a control character, nor one that has what stands around it
-/// shown in another order.
+/// True if a character may be in a text for people: neither a control character, nor one that has
+/// what stands around it shown in another order.
 pub(crate) fn is_for_people(character: char) -> bool {
     let reorders = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !reorders && (!character.is_control() || matches!(character, '\n' | '\t'))

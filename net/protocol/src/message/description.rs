@@ -1,8 +1,10 @@
-//! Programs that a node reads for a client without a compiler: the question, and the kernels, parameters and log of the answer.
+//! Programs that a node reads for a client without a compiler: the question, and the kernels,
+//! parameters and log of the answer.
 //!
-//! The question is a command, [`Describe`]. The answer comes before the command's end: the [log](BuildLog) in parts, and for
-//! each kernel a [`KernelDescription`] with as many [`ParameterDescription`]s behind it as it says. So each message fits the
-//! smallest frame, however many kernels a program has. Both sides have agreed on [`DESCRIPTIONS`](crate::DESCRIPTIONS).
+//! The question is a command, [`Describe`]. The answer comes before the command's end: the
+//! [log](BuildLog) in parts, and for each kernel a [`KernelDescription`] with as many
+//! [`ParameterDescription`]s behind it as it says. So each message fits the smallest frame, however
+//! many kernels a program has. Both sides have agreed on [`DESCRIPTIONS`](crate::DESCRIPTIONS).
 
 use super::command::{Parsed, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
@@ -18,7 +20,8 @@ numbers! {
     DescribeForm, "the form of what is described" {
         /// OpenCL C, as text.
         Text = 0,
-        /// [Parts](super::ProgramPart) that are linked. This and the next take the feature [`PARTS`](crate::PARTS).
+        /// [Parts](super::ProgramPart) that are linked. This and the next take the feature
+        /// [`PARTS`](crate::PARTS).
         Linked = 1,
         /// Parts that are compiled, and not linked: what they lack, others have.
         Compiled = 2,
@@ -104,7 +107,8 @@ pub struct KernelDescription<'a> {
     pub has_barriers: bool,
     /// True if the kernel may touch memory other than its arguments, or prints.
     pub reaches_beyond: bool,
-    /// True if the kernel's work-groups divide a launch evenly. This and the next take the feature [`GROUPS`](crate::GROUPS).
+    /// True if the kernel's work-groups divide a launch evenly. This and the next take the feature
+    /// [`GROUPS`](crate::GROUPS).
     pub uniform_groups: bool,
     /// The most work-items of a sub-group; zero if a sub-group is the whole work-group.
     pub sub_group_size: u32,

@@ -188,7 +188,8 @@ pub struct Run {
     pub lane: Word,
 }
 
-/// Commands that have succeeded, when, and where: both sides have agreed on [`LANES`](crate::LANES).
+/// Commands that have succeeded, when, and where: both sides have agreed on
+/// [`LANES`](crate::LANES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran<'a> {
     /// Their events, times and lanes.
@@ -332,8 +333,8 @@ impl<'a> Body<'a> for ReadBytes<'a> {
     }
 }
 
-/// How many bytes of a read are in use, from its first on. It comes before them, if they come with a message, and before the
-/// read's completion.
+/// How many bytes of a read are in use, from its first on. It comes before them, if they come with
+/// a message, and before the read's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The event of a [`ReadContent`](super::ReadContent).
@@ -365,7 +366,8 @@ impl<'a> Body<'a> for Content {
     }
 }
 
-/// What kernels of the session have printed, in order: both sides have agreed on [`PRINTED`](crate::PRINTED).
+/// What kernels of the session have printed, in order: both sides have agreed on
+/// [`PRINTED`](crate::PRINTED).
 ///
 /// What a command has printed comes before its end, as far as it is not lost.
 #[derive(Clone, Copy, PartialEq, Eq)]

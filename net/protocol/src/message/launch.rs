@@ -32,10 +32,11 @@ pub struct Launch<'a> {
     pub threads: &'a [Word],
     /// Elements of a thread along each dimension.
     pub elements: &'a [Word],
-    /// The position of the first thread along each dimension; empty if it is zero. Other than that only with [`OFFSETS`](crate::OFFSETS).
+    /// The position of the first thread along each dimension; empty if it is zero. Other than that
+    /// only with [`OFFSETS`](crate::OFFSETS).
     pub offset: &'a [Word],
-    /// Threads of the grid along each dimension, where its last blocks have fewer than the others; empty if all have as many.
-    /// Other than that only with [`NON_UNIFORM`](crate::NON_UNIFORM).
+    /// Threads of the grid along each dimension, where its last blocks have fewer than the others;
+    /// empty if all have as many. Other than that only with [`NON_UNIFORM`](crate::NON_UNIFORM).
     pub all_threads: &'a [Word],
     /// How many elements each array has that the threads of a block share.
     pub shared: &'a [Word],
@@ -206,7 +207,8 @@ pub enum Passed<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// What is passed for each parameter. Those of a message that was decoded are all of its parameters.
+    /// What is passed for each parameter. Those of a message that was decoded are all of its
+    /// parameters.
     pub fn passed(&self) -> impl Iterator<Item = Passed<'a>> + use<'a> {
         let (mut values, mut extents) = (self.values, self.extents);
         self.parameters.iter().map_while(move |parameter| {
@@ -242,7 +244,8 @@ impl<'a> Launch<'a> {
         })
     }
 
-    /// All that it says but its program, as bytes: two launches of a program say the same if these are the same, each.
+    /// All that it says but its program, as bytes: two launches of a program say the same if these
+    /// are the same, each.
     #[must_use]
     pub fn parts(&self) -> [&'a [u8]; 9] {
         [

@@ -45,8 +45,9 @@ pub struct LinkLoad {
     pub resumed: u32,
     /// Where the other side is; none if that is not known.
     pub address: Option<PeerAddress>,
-    /// The fingerprint of a key: of a link with the client, the one that the session proves; of others, the one that the other node
-    /// proves, which is that of its session. So who asks both nodes finds the two ends of a link.
+    /// The fingerprint of a key: of a link with the client, the one that the session proves; of
+    /// others, the one that the other node proves, which is that of its session. So who asks both
+    /// nodes finds the two ends of a link.
     pub key: [u8; 32],
     /// How long the way there and back takes; zero if that is not known.
     pub round_trip_ns: u64,

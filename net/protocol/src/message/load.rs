@@ -16,7 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct QueueLoad {
     /// Which of the client's sessions, from one: in the order in which they began.
     pub session: U32,
-    /// The client's queue, as its commands name it; the largest number for those that were not counted apart.
+    /// The client's queue, as its commands name it; the largest number for those that were not
+    /// counted apart.
     pub queue: U32,
     /// Commands that have not begun.
     pub waiting: Word,
@@ -26,7 +27,8 @@ pub struct QueueLoad {
     pub over: Word,
 }
 
-/// What there is to do on a device, for all sessions: both sides have agreed on [`LOADS`](crate::LOADS).
+/// What there is to do on a device, for all sessions: both sides have agreed on
+/// [`LOADS`](crate::LOADS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load<'a> {
     /// The device's number.

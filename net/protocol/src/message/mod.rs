@@ -18,9 +18,10 @@
 //! | `cursor` | reading a message from its front to its end |
 //! | `parts` | programs that are linked of several parts |
 //!
-//! Each is a struct that borrows its texts, lists and payloads. A sender makes one and [encodes](Message::encode) it; a
-//! receiver gets one from [`decode`], all of whose rules are checked but those that need to be known what the session
-//! has: which buffers there are, and how large they are.
+//! Each is a struct that borrows its texts, lists and payloads. A sender makes one and
+//! [encodes](Message::encode) it; a receiver gets one from [`decode`], all of whose rules are
+//! checked but those that need to be known what the session has: which buffers there are, and how
+//! large they are.
 
 pub mod bulk;
 pub mod command;
@@ -257,7 +258,8 @@ pub fn decode<'a>(frame: &Frame<'a>) -> Result<Message<'a>, WireError> {
 }
 
 impl Message<'_> {
-    /// Appends it as a frame of at most `most` bytes, with its number, or zero if its kind has none.
+    /// Appends it as a frame of at most `most` bytes, with its number, or zero if its kind has
+    /// none.
     ///
     /// # Errors
     /// If a receiver would refuse it; nothing is appended then.
@@ -284,8 +286,8 @@ impl Message<'_> {
     }
 }
 
-/// A text as messages may carry it: its first `most` bytes at most, with a space for every character that does not
-/// belong into a text for people.
+/// A text as messages may carry it: its first `most` bytes at most, with a space for every
+/// character that does not belong into a text for people.
 ///
 /// ```
 /// assert_eq!(quipu_protocol::message::presentable("a\u{1b}[31mb", 64), "a [31mb");

@@ -37,20 +37,23 @@ impl Takes {
     pub const NATIVE: u16 = 4;
     /// Kernels that the device has built in.
     pub const BUILT_IN: u16 = 8;
-    /// Programs that are linked of several parts in OpenCL C. Both sides have agreed on [`PARTS`](crate::PARTS).
+    /// Programs that are linked of several parts in OpenCL C. Both sides have agreed on
+    /// [`PARTS`](crate::PARTS).
     pub const PARTS: u16 = 16;
     /// Parts of these that are SPIR-V. As for [`PARTS`](Self::PARTS).
     pub const SPIRV: u16 = 32;
-    /// Images, as parameters of kernels in OpenCL C. Both sides have agreed on [`IMAGES`](crate::IMAGES).
+    /// Images, as parameters of kernels in OpenCL C. Both sides have agreed on
+    /// [`IMAGES`](crate::IMAGES).
     pub const IMAGES: u16 = 64;
     /// OpenCL C with floating point of 64 bits.
     pub const DOUBLES: u16 = 128;
     /// OpenCL C with atomics of 64 bits.
     pub const WIDE_ATOMICS: u16 = 256;
-    /// OpenCL C with generic pointers, sub-groups, collective functions of work-groups, and atomics in all orders and scopes.
+    /// OpenCL C with generic pointers, sub-groups, collective functions of work-groups, and atomics
+    /// in all orders and scopes.
     pub const OPTIONAL_LANGUAGE: u16 = 512;
-    /// OpenCL C with launches whose last blocks along a dimension have fewer threads than the others. Both sides have agreed on
-    /// [`NON_UNIFORM`](crate::NON_UNIFORM).
+    /// OpenCL C with launches whose last blocks along a dimension have fewer threads than the
+    /// others. Both sides have agreed on [`NON_UNIFORM`](crate::NON_UNIFORM).
     pub const NON_UNIFORM_BLOCKS: u16 = 1024;
     /// The bits that say more of OpenCL C: with [`TEXT_FEATURES`](crate::TEXT_FEATURES) alone.
     pub const TEXT_FEATURES: u16 = Self::DOUBLES | Self::WIDE_ATOMICS | Self::OPTIONAL_LANGUAGE;
@@ -83,7 +86,8 @@ impl Takes {
     }
 }
 
-/// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the largest number.
+/// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the
+/// largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device<'a> {
     /// Its number, from zero, by which commands name it.

@@ -10,7 +10,8 @@ use crate::limits::{MAX_FRAME, MAX_ID, MIN_FRAME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::IntoBytes;
 
-/// Where a node waits for others: an address of IPv6, into which those of IPv4 are mapped (RFC 4291), and a port.
+/// Where a node waits for others: an address of IPv6, into which those of IPv4 are mapped (RFC
+/// 4291), and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress {
     ip: [u8; 16],
@@ -64,8 +65,8 @@ numbers! {
     }
 }
 
-/// A client tells a node of another: a connection from one to the other is allowed once, with a ticket, within a time. A later
-/// one of the same peer takes the place of the one before.
+/// A client tells a node of another: a connection from one to the other is allowed once, with a
+/// ticket, within a time. A later one of the same peer takes the place of the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// What the connection is called in this session. The same for all of its epochs.
@@ -158,7 +159,8 @@ pub struct SendBytes {
     pub offset: u64,
     /// How many.
     pub row: u64,
-    /// The transfer that brings them to the client if they cannot go straight, an id larger than that of every transfer before.
+    /// The transfer that brings them to the client if they cannot go straight, an id larger than
+    /// that of every transfer before.
     pub transfer: u64,
     /// To whom.
     pub peer: u64,
@@ -202,13 +204,14 @@ impl SendBytes {
     }
 }
 
-/// A command: as much of a range of a buffer as is in use is sent to another node, which puts zeros behind it. Both nodes and the
-/// client have agreed on [`SENT_CONTENT`](crate::SENT_CONTENT).
+/// A command: as much of a range of a buffer as is in use is sent to another node, which puts zeros
+/// behind it. Both nodes and the client have agreed on [`SENT_CONTENT`](crate::SENT_CONTENT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendContent {
     /// What is sent if all of the range is in use.
     pub all: SendBytes,
-    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first on.
+    /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first
+    /// on.
     pub size: u64,
 }
 
@@ -469,12 +472,14 @@ impl<'a> Body<'a> for Placeholder {
 }
 
 ids! {
-    /// The rest of a transfer from another node never comes: what receives it fails, unless all has come.
+    /// The rest of a transfer from another node never comes: what receives it fails, unless all has
+    /// come.
     Abandon, transfer, "the transfer";
     /// A placeholder of the receiver's has come about.
     CameAbout, event, "the event";
     /// All bytes of a transfer have come.
     Taken, transfer, "the transfer";
-    /// A peer that was dialled is gone: nothing is sent there any more, and what is kept for it is not needed.
+    /// A peer that was dialled is gone: nothing is sent there any more, and what is kept for it is
+    /// not needed.
     Part, peer, "the peer";
 }

@@ -1,4 +1,5 @@
-//! The redirect: the address of a new session, on a node whose sessions have processes of their own.
+//! The redirect: the address of a new session, on a node whose sessions have processes of their
+//! own.
 
 use super::cursor::{Cursor, RESERVED, zero};
 use super::{Body, SessionId};
@@ -6,8 +7,9 @@ use crate::error::{Problem, holds};
 use crate::layout;
 use zerocopy::IntoBytes;
 
-/// A node's other answer to a hello for a new session: the session has a process of its own, with a key of its own, made
-/// for it, which never leaves it. The node, whose key the client knows, vouches for that key by saying so.
+/// A node's other answer to a hello for a new session: the session has a process of its own, with a
+/// key of its own, made for it, which never leaves it. The node, whose key the client knows,
+/// vouches for that key by saying so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// The session.

@@ -1,4 +1,5 @@
-//! Buffers and programs. Their ids are the client's to choose, so that it need not wait for an answer.
+//! Buffers and programs. Their ids are the client's to choose, so that it need not wait for an
+//! answer.
 
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
 use super::parts::{check_source, parts};
@@ -61,7 +62,8 @@ numbers! {
 /// Bytes of a native kernel's name.
 pub const NATIVE_NAME: usize = 32;
 
-/// A new program: one kernel, and what it needs. It is compiled for a device when it is first launched there.
+/// A new program: one kernel, and what it needs. It is compiled for a device when it is first
+/// launched there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateProgram<'a> {
     /// Its id: larger than that of every program before.
@@ -77,8 +79,9 @@ pub struct CreateProgram<'a> {
 }
 
 impl CreateProgram<'_> {
-    /// True if its kernels may print, so that the node may send what they [print](super::Printed). A text prints nothing that has neither
-    /// the function's name, nor anything of which the compiler may make it: names that are put together, and lines that go on.
+    /// True if its kernels may print, so that the node may send what they [print](super::Printed).
+    /// A text prints nothing that has neither the function's name, nor anything of which the
+    /// compiler may make it: names that are put together, and lines that go on.
     #[must_use]
     pub fn may_print(&self) -> bool {
         const SIGNS: [&[u8]; 4] = [b"printf", b"##", b"\\\n", b"\\\r"];

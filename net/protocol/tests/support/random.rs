@@ -1,4 +1,5 @@
-//! Random messages, all of them valid, made of bytes that somebody else draws: fewer bytes, smaller messages.
+//! Random messages, all of them valid, made of bytes that somebody else draws: fewer bytes, smaller
+//! messages.
 
 use super::kept;
 use quipu_protocol::limits::{

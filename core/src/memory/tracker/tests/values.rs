@@ -1,5 +1,6 @@
-//! Random commands on ranges and rows in several spaces, some of which fail, as do some migrations: what is read is what was written
-//! last, and bytes are lost only with who should have written them.
+//! Random commands on ranges and rows in several spaces, some of which fail, as do some migrations:
+//! what is read is what was written last, and bytes are lost only with who should have written
+//! them.
 
 use super::{Waits, lost, random, random_rows};
 use crate::access::AccessMode;
@@ -119,7 +120,8 @@ impl World {
         }
     }
 
-    /// As an enqueue does it. Gives the number of the command, and whether a migration for it fails.
+    /// As an enqueue does it. Gives the number of the command, and whether a migration for it
+    /// fails.
     fn enqueue(
         &mut self,
         region: &Region,

@@ -1,4 +1,5 @@
-//! Running commands: launches, long transfers and long fills, each whole or shared, and all other commands.
+//! Running commands: launches, long transfers and long fills, each whole or shared, and all other
+//! commands.
 
 use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
 use super::super::parts::{Division, Parts};
@@ -132,7 +133,8 @@ impl Worker {
         command.finish(result, &mut Local(self));
     }
 
-    /// A launch of several groups, or a transfer or fill of several pieces: whole, if it is short; else shared.
+    /// A launch of several groups, or a transfer or fill of several pieces: whole, if it is short;
+    /// else shared.
     pub(super) fn launch_groups(&self, command: Command, arguments: Arguments, groups: u32) {
         let body = command.body_key();
         let mut first = 0;
@@ -210,7 +212,8 @@ impl Worker {
     #[inline(never)]
     pub(super) fn participate(&self, split: Participation) {
         let body = split.command().body_key();
-        // Of one whose group has waited another thread is the worker by now, and may be in here, too.
+        // Of one whose group has waited another thread is the worker by now, and may be in here,
+        // too.
         let worker = || (self.has_role() && !self.is_guest()).then_some(self.index);
         while let Some(groups) = split.claim(worker()) {
             let count = groups.end - groups.start;
@@ -301,7 +304,8 @@ impl Worker {
 
 /// Has a body look at its arguments, of a launch that several calls run; a panic becomes an error.
 fn begin(command: &Command, arguments: &[RawArgument]) -> Result<(), Error> {
-    // SAFETY: the command was started; its arguments are resolved, hazards keep others away, and no group has begun.
+    // SAFETY: the command was started; its arguments are resolved, hazards keep others away, and no
+    // group has begun.
     contained(command, || unsafe { command.begin_native(arguments) })
 }
 

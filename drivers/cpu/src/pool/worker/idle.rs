@@ -19,11 +19,13 @@ const LONGEST_SPIN: Duration = Duration::from_micros(160);
 const WAKES_AT_ONCE: u64 = 3;
 /// One in so many looks for work is into the injectors although another worker attends to them.
 const LOOK_OUTSIDE: u32 = 16;
-/// A command that takes less time ends sooner on its own worker, because its data has to come from another core.
+/// A command that takes less time ends sooner on its own worker, because its data has to come from
+/// another core.
 const LITTLE_NS: u64 = 100;
 /// Unless a deque has so many of them.
 const MANY: usize = 128;
-/// The number of useless thefts of such commands beyond others after which a worker leaves them where they are.
+/// The number of useless thefts of such commands beyond others after which a worker leaves them
+/// where they are.
 const OFTEN: u32 = 8;
 /// But it takes one look of so many at them: their owner may be at a long task.
 const LOOK_FOR_LITTLE: u32 = 16;
@@ -34,7 +36,8 @@ const LOOK_EVERYWHERE: u32 = 256;
 pub(super) struct SearchState {
     /// The worker from which it has taken tasks last, to which it goes first.
     victim: Cell<usize>,
-    /// True if it has had a task that the victim shares, or had shared, since it last ran out of tasks of its own.
+    /// True if it has had a task that the victim shares, or had shared, since it last ran out of
+    /// tasks of its own.
     takes_shared: Cell<bool>,
     /// The count of announced tasks in deques when it last looked into them.
     seen: Cell<u64>,
@@ -140,8 +143,9 @@ impl Worker {
         Some(task)
     }
 
-    /// Called after a shared task: takes the next one, or a task from outside. The worker need not say that it looks, nor
-    /// see to the rest when it has found a task: each worker that comes to the shared tasks does.
+    /// Called after a shared task: takes the next one, or a task from outside. The worker need not
+    /// say that it looks, nor see to the rest when it has found a task: each worker that comes to
+    /// the shared tasks does.
     #[inline]
     pub(super) fn take_next_shared(&self) -> Option<Task> {
         if !self.search_state.takes_shared.take() {
@@ -155,8 +159,9 @@ impl Worker {
         Some(task)
     }
 
-    /// Yields once after the worker was woken: the system may have put this thread on the core of the one that woke it,
-    /// which should go on now. A worker that looks for work is counted on, so it does not yield while it looks.
+    /// Yields once after the worker was woken: the system may have put this thread on the core of
+    /// the one that woke it, which should go on now. A worker that looks for work is counted on, so
+    /// it does not yield while it looks.
     fn give_way(&self) {
         if self.search_state.was_asleep.take() {
             std::thread::yield_now();
@@ -287,9 +292,10 @@ impl Worker {
         cost.is_some_and(|cost| cost < LITTLE_NS + *CLOCK_NS)
     }
 
-    /// Called after so many tasks, the first of which may have been stolen. True if this worker has mostly stolen little
-    /// tasks that led to no other, and its victims had been quicker by themselves. (The last of many that a command waits
-    /// for leads to more when stolen, and still the victim had been quicker.)
+    /// Called after so many tasks, the first of which may have been stolen. True if this worker has
+    /// mostly stolen little tasks that led to no other, and its victims had been quicker by
+    /// themselves. (The last of many that a command waits for leads to more when stolen, and still
+    /// the victim had been quicker.)
     fn learn_restraint(&self, tasks: u32) -> bool {
         let before = self.search_state.in_vain.get();
         let in_vain = match (self.search_state.stole_little.take(), tasks) {
@@ -321,8 +327,8 @@ impl Worker {
         }
     }
 
-    /// Called before this worker runs a task while others lie in the deque: a worker comes for these, however short the
-    /// task seems. More workers come where that pays.
+    /// Called before this worker runs a task while others lie in the deque: a worker comes for
+    /// these, however short the task seems. More workers come where that pays.
     #[inline]
     pub(super) fn see_to_surplus(&self, body: usize, groups: u32) {
         let surplus = self.deque().len() as u64;
@@ -352,8 +358,9 @@ impl Worker {
 
     #[cold]
     pub(super) fn wake_for_surplus(&self, surplus: u64, cost: Option<u64>) {
-        // One worker for each piece of surplus that is worth a wake. One at least, however short all seem: the next task
-        // may block. A thread that lends itself wakes nobody for commands that call themselves brief.
+        // One worker for each piece of surplus that is worth a wake. One at least, however short
+        // all seem: the next task may block. A thread that lends itself wakes nobody for commands
+        // that call themselves brief.
         let least = u64::from(!self.keeps_brief_alone);
         let cost = cost.unwrap_or(WORTH_SHARING_NS);
         let worth = surplus.saturating_mul(cost) / WORTH_SHARING_NS;

@@ -1,8 +1,10 @@
-//! A thread that lends itself: it keeps the commands that it enqueues, as a guest does, and runs those that are brief.
+//! A thread that lends itself: it keeps the commands that it enqueues, as a guest does, and runs
+//! those that are brief.
 //!
-//! Between [`begin`](InlineExecutor::begin) and [`end`](InlineExecutor::end) it is a guest of the pool, so there is one
-//! at a time, and others enqueue as ever meanwhile. It never looks for other work, wakes no worker for the commands that
-//! it keeps, and keeps none that may take long: so its own work goes on soon.
+//! Between [`begin`](InlineExecutor::begin) and [`end`](InlineExecutor::end) it is a guest of the
+//! pool, so there is one at a time, and others enqueue as ever meanwhile. It never looks for other
+//! work, wakes no worker for the commands that it keeps, and keeps none that may take long: so its
+//! own work goes on soon.
 
 use super::super::cost::Costs;
 use super::super::{Pool, Task};
@@ -23,7 +25,8 @@ const UNTIMED: u32 = 8;
 /// See the module.
 pub(crate) struct InlineRunner {
     pool: Arc<Pool>,
-    /// Made when it is first needed, and kept: it knows the costs of commands. Its address does not change.
+    /// Made when it is first needed, and kept: it knows the costs of commands. Its address does not
+    /// change.
     worker: Option<Box<Worker>>,
     /// The hooks of the guest; none while it is no guest.
     hooks: Option<Hooks>,
@@ -75,8 +78,8 @@ impl InlineExecutor for InlineRunner {
             if std::ptr::eq(CURRENT.get(), &raw const **worker) {
                 CURRENT.set(std::ptr::null());
             } else {
-                // This thread waits as another worker, and is this one again after that (`Current`): without a role, and
-                // for as long as the thread lives.
+                // This thread waits as another worker, and is this one again after that
+                // (`Current`): without a role, and for as long as the thread lives.
                 worker.route.set(NO_ROUTE);
                 std::mem::forget(self.worker.take());
             }

@@ -48,8 +48,8 @@ pub(crate) use inline::InlineRunner;
 const CHAIN: u32 = 64;
 /// Tasks of this length are worth the trouble of ordering them.
 const LONG_NS: u64 = 2_000;
-/// The number of long tasks that become ready together with one that could be run next, from which on all are shared, and
-/// that one with them. Fewer mostly go on with the data at hand.
+/// The number of long tasks that become ready together with one that could be run next, from which
+/// on all are shared, and that one with them. Fewer mostly go on with the data at hand.
 const MANY_OTHERS: usize = 2;
 /// The most tasks that are put in order.
 const MOST_ORDERED: usize = 256;
@@ -77,7 +77,8 @@ pub(crate) struct Worker {
     /// The route of commands that this worker runs next itself.
     route: Cell<u64>,
     next: Cell<u64>,
-    /// True if the command that was to be run next is the newest of the deque. It is part of its chain all the same.
+    /// True if the command that was to be run next is the newest of the deque. It is part of its
+    /// chain all the same.
     is_next_shown: Cell<bool>,
     chain: Cell<u32>,
     costs: Costs,
@@ -89,7 +90,8 @@ pub(crate) struct Worker {
     begun: Cell<Option<Gather>>,
     /// The ready dependants, newest first; not yet in the deque.
     gathered: RefCell<Vec<u64>>,
-    /// True if some of them are others' to run. The others get them when all dependants are gone through.
+    /// True if some of them are others' to run. The others get them when all dependants are gone
+    /// through.
     others_gathered: Cell<bool>,
     /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
@@ -167,8 +169,8 @@ impl ReadySink for Local<'_> {
     }
 }
 
-/// Makes its thread this worker, while it lives. It ends also by a panic, as of another driver that is handed a command:
-/// then the commands at hand go to places that all workers reach.
+/// Makes its thread this worker, while it lives. It ends also by a panic, as of another driver that
+/// is handed a command: then the commands at hand go to places that all workers reach.
 struct Current<'w> {
     worker: &'w Worker,
     outer: *const Worker,
@@ -233,8 +235,8 @@ impl Worker {
     #[inline]
     pub(crate) fn current<R>(pool: &Pool, with: impl FnOnce(Option<&Worker>) -> R) -> R {
         let pointer = CURRENT.get();
-        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`,
-        // which has it boxed until it has set this back.
+        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it,
+        // and by `InlineRunner`, which has it boxed until it has set this back.
         let worker = unsafe { pointer.as_ref() };
         with(worker.filter(|worker| std::ptr::eq(&raw const *worker.pool, pool)))
     }
@@ -374,9 +376,9 @@ impl Worker {
         None
     }
 
-    /// Takes a command of this pool that a user's code has made ready on this thread. That code goes on, so the command
-    /// is public at once, and an idle worker comes for it. (Commands that the *end* of a command makes ready come by
-    /// [`Local`].)
+    /// Takes a command of this pool that a user's code has made ready on this thread. That code
+    /// goes on, so the command is public at once, and an idle worker comes for it. (Commands that
+    /// the *end* of a command makes ready come by [`Local`].)
     pub(crate) fn push(&self, command: Command) {
         let is_at_hand =
             command.route() == self.route.get() || command.needs_no_device() && self.has_role();
@@ -394,8 +396,8 @@ impl Worker {
         self.wake_for_offered();
     }
 
-    /// Moves all tasks from private places to the deque: the thread is about to run a user's code in the middle of a
-    /// command's end. That code may take any time, or block.
+    /// Moves all tasks from private places to the deque: the thread is about to run a user's code
+    /// in the middle of a command's end. That code may take any time, or block.
     fn publish(&self) {
         self.is_interrupted.set(true);
         if self.pool.is_unshared(self.index) {
@@ -421,8 +423,8 @@ impl Worker {
         }
     }
 
-    /// Called after this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes
-    /// for them.
+    /// Called after this thread has put tasks into the deque, and before it goes on with a user's
+    /// code: a worker comes for them.
     fn wake_for_offered(&self) {
         if !self.pool.is_unshared(self.index) {
             self.is_unfenced.set(false);
@@ -485,8 +487,8 @@ impl Worker {
         self.offer_all(&mut gathered, put);
     }
 
-    /// Puts tasks in places where thieves can take them, the first one first, by `put`, which gives the number that it
-    /// took.
+    /// Puts tasks in places where thieves can take them, the first one first, by `put`, which gives
+    /// the number that it took.
     #[inline(never)]
     fn offer_all(&self, words: &mut Vec<u64>, put: fn(&Deque, &[u64]) -> usize) {
         self.has_surplus.set(true);
@@ -569,8 +571,8 @@ impl Worker {
         }
     }
 
-    /// Takes one of its long tasks, first those that it shares. They may make others ready that are no less long: that is
-    /// a chain, too.
+    /// Takes one of its long tasks, first those that it shares. They may make others ready that are
+    /// no less long: that is a chain, too.
     #[cold]
     fn take_oldest(&self) -> Option<Task> {
         let chain = self.chain.get() + 1;

@@ -23,7 +23,8 @@ impl Worker {
             if !waiter.is_stepped() && self.waits_idle(waiter) {
                 return Ok(());
             }
-            // A callback that this thread called meanwhile may have waited, and given the role away.
+            // A callback that this thread called meanwhile may have waited, and given the role
+            // away.
             if self.has_role() {
                 self.give_role_away()?;
             }
@@ -31,9 +32,9 @@ impl Worker {
         waiter.rest()
     }
 
-    /// Waits for as long as there is nothing else to do; true if the wait is
-    /// over. While others count on this thread, as one that looks for work or sleeps, it runs no user's code: that could
-    /// wait, or block.
+    /// Waits for as long as there is nothing else to do; true if the wait is over. While others
+    /// count on this thread, as one that looks for work or sleeps, it runs no user's code: that
+    /// could wait, or block.
     pub(super) fn waits_idle(&self, waiter: &Waiter<'_>) -> bool {
         let has_tasks =
             self.next.get() != 0 || self.deque().len() > 0 || !self.gathered.borrow().is_empty();

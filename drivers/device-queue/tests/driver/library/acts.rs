@@ -152,8 +152,8 @@ impl Act {
                 };
                 let run = |arguments: &[RawArgument]| {
                     for at in 0..BYTES {
-                        // SAFETY: both have so many bytes; nobody writes the first ones, and nobody else has the second
-                        // ones.
+                        // SAFETY: both have so many bytes; nobody writes the first ones, and nobody
+                        // else has the second ones.
                         unsafe {
                             let byte = arguments[0].pointer.add(at).read();
                             arguments[1].pointer.add(at).write(task(byte));

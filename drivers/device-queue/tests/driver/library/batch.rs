@@ -130,8 +130,8 @@ impl Step {
                 let all: Vec<RawArgument> = (0..self.arguments.len())
                     .map(|number| self.argument(number))
                     .collect();
-                // SAFETY: the command is on the device, and so not over; all that it waits for is, and its arguments are
-                // where it was told.
+                // SAFETY: the command is on the device, and so not over; all that it waits for is,
+                // and its arguments are where it was told.
                 let run = || unsafe {
                     self.held.with(|command| {
                         let ran = command.run_native(&all, 0..command.groups());

@@ -96,7 +96,8 @@ impl Faults {
         state.now
     }
 
-    /// From now on so many nanoseconds pass whenever somebody asks for the time: so commands take so long.
+    /// From now on so many nanoseconds pass whenever somebody asks for the time: so commands take
+    /// so long.
     pub(crate) fn pace(&self, nanoseconds: u64) {
         self.state().pace = nanoseconds;
     }
@@ -287,7 +288,8 @@ impl Faults {
         status
     }
 
-    /// The number of times that any thread has asked for a status, and the most threads that did at once.
+    /// The number of times that any thread has asked for a status, and the most threads that did at
+    /// once.
     #[allow(dead_code, reason = "not all tests are of this")]
     pub(crate) fn all_looks(&self) -> (u64, u64) {
         let state = self.state();

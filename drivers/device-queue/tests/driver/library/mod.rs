@@ -1,5 +1,5 @@
-//! A vendor's library that exists only here: devices that are a thread, which runs commands in any order that the waits
-//! allow, and which go wrong as a test says.
+//! A vendor's library that exists only here: devices that are a thread, which runs commands in any
+//! order that the waits allow, and which go wrong as a test says.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub(crate) mod acts;
@@ -350,7 +350,8 @@ impl Vendor for Library {
     ) -> std::result::Result<(), Refusal> {
         self.faults.check(Fault::HostCopy)?;
         device.machine.wait(&allocation.zeroed)?;
-        // SAFETY: the range is one of the allocation's, and nobody writes it now: the driver sees to that.
+        // SAFETY: the range is one of the allocation's, and nobody writes it now: the driver sees
+        // to that.
         let from = unsafe {
             std::slice::from_raw_parts(allocation.pointer.add(offset as usize), bytes.len())
         };

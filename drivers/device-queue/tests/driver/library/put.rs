@@ -259,8 +259,8 @@ fn put_launch(mut chain: Chain<'_>) -> Put {
                 length: *length,
             })
             .collect();
-        // SAFETY: the command is on the device, and so not over; all that it waits for is, and its arguments are where
-        // it was told.
+        // SAFETY: the command is on the device, and so not over; all that it waits for is, and its
+        // arguments are where it was told.
         let run = || unsafe { held.with(|command| command.run_native(&arguments, 0..groups)) };
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let error = match ran {

@@ -1,13 +1,16 @@
-//! An effect's view of memory: as it is when the command starts, and with a copy of its own to write to.
+//! An effect's view of memory: as it is when the command starts, and with a copy of its own to
+//! write to.
 //!
 //! # Protocol
 //!
-//! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write gets a *shadow*, a
-//!    copy of its bytes; one without is read where it lies.
+//! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write
+//!    gets a *shadow*, a copy of its bytes; one without is read where it lies.
 //! 2. The effect reads and writes through [`MemoryAccess`], only in declared regions.
-//! 3. Its writes become a [`Publication`], which holds the shadows and the bytes that they were copied from.
-//! 4. [`Publication::publish`] puts into memory the bytes that the effect *changed*, so that two commands that share
-//!    a declared region but write different bytes of it do not undo each other's work.
+//! 3. Its writes become a [`Publication`], which holds the shadows and the bytes that they were
+//!    copied from.
+//! 4. [`Publication::publish`] puts into memory the bytes that the effect *changed*, so that two
+//!    commands that share a declared region but write different bytes of it do not undo each
+//!    other's work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -184,7 +187,8 @@ fn segments(
             let shadow = if mode == AccessMode::Write {
                 let from = backings[backing].offset_of(region.address);
                 let bytes = &guards[backing].as_slice()[from..from + region.length as usize];
-                // The shadow keeps the alignment that the region has in device memory, up to a page's.
+                // The shadow keeps the alignment that the region has in device memory, up to a
+                // page's.
                 let written = AlignedBytes::copy_of(bytes, 4096, region.address.to_raw()).ok_or(
                     MemoryError::HostExhausted {
                         asked: region.length,
@@ -208,9 +212,10 @@ fn segments(
 
 /// Memory, as the effect of a command sees it.
 ///
-/// Slices are for effects that touch one region at a time. A kernel that needs all of its arguments at once takes
-/// pointers. They stay valid until the effect returns, with the alignment that the allocation was made with (up to 4096
-/// for regions that are written). A read through the pointer to a region that the command also writes sees the new bytes.
+/// Slices are for effects that touch one region at a time. A kernel that needs all of its arguments
+/// at once takes pointers. They stay valid until the effect returns, with the alignment that the
+/// allocation was made with (up to 4096 for regions that are written). A read through the pointer
+/// to a region that the command also writes sees the new bytes.
 pub struct MemoryAccess<'run> {
     accesses: &'run [Access],
     backings: &'run [Backing],
@@ -274,7 +279,8 @@ impl MemoryAccess<'_> {
         })
     }
 
-    /// A pointer to the first byte of a region that was declared to be written; dangling for an empty one.
+    /// A pointer to the first byte of a region that was declared to be written; dangling for an
+    /// empty one.
     ///
     /// # Errors
     ///
@@ -301,7 +307,8 @@ impl MemoryAccess<'_> {
         Ok(())
     }
 
-    /// Fills `region` with `pattern`, the last time only as far as it fits. An empty pattern changes nothing.
+    /// Fills `region` with `pattern`, the last time only as far as it fits. An empty pattern
+    /// changes nothing.
     ///
     /// # Errors
     ///
@@ -316,8 +323,9 @@ impl MemoryAccess<'_> {
         Ok(())
     }
 
-    /// Does something outside device memory when the command ends well, just before its writes are visible: a copy
-    /// to the host reads at its start and writes to the host here. Dropped unrun if the command fails.
+    /// Does something outside device memory when the command ends well, just before its writes are
+    /// visible: a copy to the host reads at its start and writes to the host here. Dropped unrun if
+    /// the command fails.
     pub fn at_publication(&mut self, publish: impl FnOnce() + Send + 'static) {
         self.at_publication.push(Box::new(publish));
     }
@@ -362,7 +370,8 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// Makes it visible, or says the message of a panic outside. After a panic no device memory has changed.
+    /// Makes it visible, or says the message of a panic outside. After a panic no device memory has
+    /// changed.
     pub(crate) fn publish(self) -> Result<(), String> {
         let host_side = self.at_publication;
         catch_unwind(AssertUnwindSafe(|| {

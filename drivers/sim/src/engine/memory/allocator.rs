@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The allocator of one space. Every byte of the range is in exactly one free piece or one live allocation, and no
-/// two free pieces touch.
+/// The allocator of one space. Every byte of the range is in exactly one free piece or one live
+/// allocation, and no two free pieces touch.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     capacity: u64,

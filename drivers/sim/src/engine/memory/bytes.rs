@@ -2,7 +2,8 @@
 
 /// `length` bytes whose first has an address that is `phase` modulo `alignment`.
 ///
-/// The block lies inside a vector that is larger by the alignment. The vector never grows, so it never moves.
+/// The block lies inside a vector that is larger by the alignment. The vector never grows, so it
+/// never moves.
 #[derive(Debug)]
 pub(crate) struct AlignedBytes {
     storage: Vec<u8>,
@@ -44,7 +45,8 @@ impl AlignedBytes {
         &mut self.storage[self.start..self.start + self.length]
     }
 
-    /// A pointer to the byte at `offset`, made without a reference to the bytes: pointers got earlier stay valid.
+    /// A pointer to the byte at `offset`, made without a reference to the bytes: pointers got
+    /// earlier stay valid.
     pub(crate) fn as_ptr(&self, offset: usize) -> *const u8 {
         self.storage.as_ptr().wrapping_add(self.start + offset)
     }

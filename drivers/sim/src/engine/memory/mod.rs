@@ -2,13 +2,14 @@
 //!
 //! # Invariants
 //!
-//! * An address names its space; memory of another space, or of the host, cannot be reached with it.
+//! * An address names its space; memory of another space, or of the host, cannot be reached with
+//!   it.
 //! * A region lies within one live allocation, or it is refused.
 //! * An allocation in use by an uploaded command cannot be freed.
 //! * Fresh memory reads as zero.
 //!
-//! Each allocation is one block of host RAM with the alignment that was asked for, so that kernels written for the
-//! host find their data aligned.
+//! Each allocation is one block of host RAM with the alignment that was asked for, so that kernels
+//! written for the host find their data aligned.
 
 mod access;
 mod allocator;
@@ -24,7 +25,8 @@ use bytes::AlignedBytes;
 
 use super::configuration::{SpaceConfiguration, SpaceId};
 
-/// The first address of a space: below lie the command queues and the event-status area of its devices.
+/// The first address of a space: below lie the command queues and the event-status area of its
+/// devices.
 const FIRST_ADDRESS: u64 = 1 << 16;
 const SPACE_SHIFT: u32 = 56;
 /// The largest alignment that an allocation can ask for.
@@ -45,8 +47,8 @@ impl DeviceAddress {
         self.0
     }
 
-    /// The address of a number from [`to_raw`](Self::to_raw). Any other number is an address as well, one that every
-    /// use refuses unless an allocation happens to lie there.
+    /// The address of a number from [`to_raw`](Self::to_raw). Any other number is an address as
+    /// well, one that every use refuses unless an allocation happens to lie there.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
@@ -390,7 +392,8 @@ impl Space {
         Ok((start, allocation))
     }
 
-    /// Takes the allocations of `accesses` into use; none of them if one is refused. Empty accesses are nothing.
+    /// Takes the allocations of `accesses` into use; none of them if one is refused. Empty accesses
+    /// are nothing.
     pub(crate) fn take_into_use(
         &mut self,
         accesses: &[Access],

@@ -234,8 +234,8 @@ impl Ledger {
         })
     }
 
-    /// Notes that a wait of a command has failed and is gone. The command stays until the core has marked it as not to be
-    /// run, which may be about to happen.
+    /// Notes that a wait of a command has failed and is gone. The command stays until the core has
+    /// marked it as not to be run, which may be about to happen.
     fn unmeet(&mut self, sequence: u64, event: EventId) {
         let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
@@ -263,7 +263,8 @@ impl Ledger {
         }
     }
 
-    /// Begins to upload a command. Gives the parts that the upload needs, unless the command has ended instead.
+    /// Begins to upload a command. Gives the parts that the upload needs, unless the command has
+    /// ended instead.
     pub(crate) fn begin_upload(&mut self, sequence: u64) -> Option<(CommandRef, Option<KernelId>)> {
         let entry = self.entries.get_mut(&sequence)?;
         if entry.place != Place::Held {
@@ -312,7 +313,8 @@ impl Ledger {
             }
         }
         if was_gated && !gated {
-            // It had been recalled; the commands that wait for it on the machine move by themselves now.
+            // It had been recalled; the commands that wait for it on the machine move by themselves
+            // now.
             self.ungate_dependants(sequence);
         }
     }
@@ -355,8 +357,9 @@ impl Ledger {
         answer
     }
 
-    /// The last of the commands that keep memory of a space on the machine while they wait for the host. It is not
-    /// uploaded again before it has waited: it may wait for the very command that lacks the memory.
+    /// The last of the commands that keep memory of a space on the machine while they wait for the
+    /// host. It is not uploaded again before it has waited: it may wait for the very command that
+    /// lacks the memory.
     fn last_gated(&mut self, space: usize) -> Option<CommandId> {
         let lanes = &self.lanes;
         let gated = self.entries.values_mut().filter_map(|entry| {
@@ -405,8 +408,8 @@ impl Ledger {
         }
     }
 
-    /// Ungates the commands that wait on the machine for a command that is over, although that one may never have come to
-    /// its gate: its status is set, or is as soon as it is finished.
+    /// Ungates the commands that wait on the machine for a command that is over, although that one
+    /// may never have come to its gate: its status is set, or is as soon as it is finished.
     pub(super) fn let_go(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence)
             && std::mem::replace(&mut entry.gated, false)

@@ -1,5 +1,6 @@
-//! The ledger: the record of each command that the driver was told of and that is not over. It has the command's waits,
-//! its place, and the jobs to be done next. Bookkeeping only: nothing here calls the core, and nothing blocks.
+//! The ledger: the record of each command that the driver was told of and that is not over. It has
+//! the command's waits, its place, and the jobs to be done next. Bookkeeping only: nothing here
+//! calls the core, and nothing blocks.
 //!
 //! # The place of a command
 //!
@@ -10,27 +11,31 @@
 //!
 //! # Uploads
 //!
-//! 1. A command is *eligible* once it is flushed and each of its waits within the domain is *met*: that command has a
-//!    status slot on the machine to wait for, or is over. (Kernels are held until the flush, so that one image serves
-//!    them all; the rest is forwarded as soon as possible.) So nothing on the machine ever waits for a command still
-//!    here.
-//! 2. A wait for a command that has failed is met only when the core has said so ([`Ledger::resolved`], or the command
-//!    is ready): by then the core has marked this one as not to be run. One that was met before, because the command
-//!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
-//! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one.
-//!    Each device keeps slots that gated commands do not take: those that wait for nothing outside the machine always
-//!    move. When a gate opens, its command is gated no longer, nor are commands that waited for nothing else.
-//! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate that opens for one that
-//!    is on the machine already says so.
-//! 5. Eligible commands are uploaded by priority, then in enqueue order, as far as their device has slots.
+//! 1. A command is *eligible* once it is flushed and each of its waits within the domain is *met*:
+//!    that command has a status slot on the machine to wait for, or is over. (Kernels are held
+//!    until the flush, so that one image serves them all; the rest is forwarded as soon as
+//!    possible.) So nothing on the machine ever waits for a command still here.
+//! 2. A wait for a command that has failed is met only when the core has said so
+//!    ([`Ledger::resolved`], or the command is ready): by then the core has marked this one as not
+//!    to be run. One that was met before, because the command was on the machine, is so no longer
+//!    when that is forgotten: there is no slot left to wait for.
+//! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved),
+//!    or for a gated one. Each device keeps slots that gated commands do not take: those that wait
+//!    for nothing outside the machine always move. When a gate opens, its command is gated no
+//!    longer, nor are commands that waited for nothing else.
+//! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate
+//!    that opens for one that is on the machine already says so.
+//! 5. Eligible commands are uploaded by priority, then in enqueue order, as far as their device has
+//!    slots.
 //!
-//! A command whose memory cannot be had waits while others of that space move: their ends free memory. A gated one waits
-//! in any case, until it is gated no longer.
+//! A command whose memory cannot be had waits while others of that space move: their ends free
+//! memory. A gated one waits in any case, until it is gated no longer.
 //!
 //! # Commands that come back
 //!
-//! A command that was recalled may have dependants on the machine. They are gated until it is uploaded again, whatever
-//! its own waits are: they give way if it lacks memory for that. If it ends here instead, the host sets its status.
+//! A command that was recalled may have dependants on the machine. They are gated until it is
+//! uploaded again, whatever its own waits are: they give way if it lacks memory for that. If it
+//! ends here instead, the host sets its status.
 
 mod jobs;
 
@@ -83,7 +88,8 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
-    /// True if it is on the machine and waits for the host, or was recalled from there: so do its dependants there.
+    /// True if it is on the machine and waits for the host, or was recalled from there: so do its
+    /// dependants there.
     gated: bool,
     /// True if it counts among those that move by themselves.
     moves: bool,
@@ -211,7 +217,8 @@ impl Ledger {
     pub(crate) fn submit(&mut self, submission: &Submission<'_>) {
         let sequence = self.next;
         self.next += 1;
-        // SAFETY: a submitted command is not finished before its driver does so, and that needs this note.
+        // SAFETY: a submitted command is not finished before its driver does so, and that needs
+        // this note.
         let kernel = unsafe { submission.command.with(|command| self.kernels.of(command)) };
         let entry = Entry {
             event: submission.id,
@@ -280,7 +287,8 @@ impl Ledger {
         }
     }
 
-    /// One of a command's waits is resolved, and the command marked if that means that it must not run.
+    /// One of a command's waits is resolved, and the command marked if that means that it must not
+    /// run.
     pub(crate) fn resolved(&mut self, command: EventId, event: EventId) {
         let Some(sequence) = self.sequences.get(&command).copied() else {
             return;
@@ -341,7 +349,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lets go of a context's kernels that were held. The distinct ones of each device are named together.
+    /// Lets go of a context's kernels that were held. The distinct ones of each device are named
+    /// together.
     pub(crate) fn flush(&mut self, context: u32) {
         let mut named: BTreeMap<usize, Vec<KernelId>> = BTreeMap::new();
         let flushed = self.unflushed.extract_if(.., |(_, of)| *of == context);
@@ -437,7 +446,8 @@ impl Ledger {
             .collect()
     }
 
-    /// A command starts now; gives the process's clock less the machine's, by which its times are mapped.
+    /// A command starts now; gives the process's clock less the machine's, by which its times are
+    /// mapped.
     pub(crate) fn note_start(&mut self, sequence: u64) -> i64 {
         let offset = self.offset;
         if let Some(entry) = self.entries.get_mut(&sequence) {

@@ -1,8 +1,8 @@
-//! A session's worth of messages: mostly ones that a client could send, each after those before it, and now and then one that
-//! is slightly wrong.
+//! A session's worth of messages: mostly ones that a client could send, each after those before it,
+//! and now and then one that is slightly wrong.
 //!
-//! What is wrong is not always a broken rule: a range beyond its buffer is a command that fails. If nothing was, every command
-//! has to end, once.
+//! What is wrong is not always a broken rule: a range beyond its buffer is a command that fails. If
+//! nothing was, every command has to end, once.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -87,7 +87,8 @@ pub(crate) struct Script<'a> {
     visits: Vec<Lane>,
     buffers: Vec<(u64, u64)>,
     programs: Vec<u64>,
-    /// Commands that describe programs, as far as their ends were not told when this was last looked at.
+    /// Commands that describe programs, as far as their ends were not told when this was last
+    /// looked at.
     reading: Vec<u64>,
     /// Events that may be waited for.
     events: Vec<u64>,
@@ -157,7 +158,8 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Says so much, unless the node ends the session before, and ends in one of the ways in which clients do.
+    /// Says so much, unless the node ends the session before, and ends in one of the ways in which
+    /// clients do.
     pub(crate) fn run(mut self, other: &Key, steps: u64) {
         let mut is_there = true;
         for _ in 0..steps {
@@ -473,7 +475,8 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Has all taken that was sent, and hears what was said by then; false if the session has ended.
+    /// Has all taken that was sent, and hears what was said by then; false if the session has
+    /// ended.
     fn meet(&mut self) -> bool {
         let Self {
             commands,
@@ -533,7 +536,8 @@ impl<'a> Script<'a> {
     }
 }
 
-/// Notes which commands have ended: each once, and none that never was, unless the client itself said odd things.
+/// Notes which commands have ended: each once, and none that never was, unless the client itself
+/// said odd things.
 fn note(
     message: &Message<'_>,
     unended: &mut HashSet<u64>,

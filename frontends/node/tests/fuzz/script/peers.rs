@@ -99,7 +99,8 @@ impl Script<'_> {
         if !self.meet() {
             return;
         }
-        // It is let in once for each time that it was named, and only if it is the one that was named.
+        // It is let in once for each time that it was named, and only if it is the one that was
+        // named.
         if let Ok(connection) = show(stream, other, node, &ticket, until) {
             self.visits.push(Lane::new(connection));
             self.seen.visits += 1;

@@ -87,7 +87,8 @@ fn every_function_that_clang_declares_for_programs_is_there() {
     let mut missing = BTreeSet::new();
     for version in ["CL1.2", "CL3.0"] {
         let options = [format!("-cl-std={version}")];
-        // The header with all functions, in place of clang's own table of them. For SPIR it has those of every extension.
+        // The header with all functions, in place of clang's own table of them. For SPIR it has
+        // those of every extension.
         let whole = ["-Xclang", "-finclude-default-header", "-U__SPIR__"];
         let header = clang(
             &tools,
@@ -96,7 +97,8 @@ fn every_function_that_clang_declares_for_programs_is_there() {
             "",
         );
         let header = String::from_utf8_lossy(&header);
-        // A declaration is made a definition, so that clang says its name. Two types of one size may make one name.
+        // A declaration is made a definition, so that clang says its name. Two types of one size
+        // may make one name.
         let mut seen = BTreeSet::new();
         let definitions_in = header.split_inclusive(';').map(|one| {
             if !one.contains("overloadable") {

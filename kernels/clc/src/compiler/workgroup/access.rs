@@ -8,7 +8,8 @@ use super::variables::{is_leaf, is_pure};
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
 
-/// The operations of a kernel that addresses come from and that make a number go around: a number modulo another, or bits of one.
+/// The operations of a kernel that addresses come from and that make a number go around: a number
+/// modulo another, or bits of one.
 pub(super) fn cyclic(kernel: Value) -> HashSet<Value> {
     let accesses = blocks(kernel).into_iter().flat_map(Block::instructions);
     let mut open: Vec<Value> = accesses
@@ -38,8 +39,9 @@ pub(super) fn cyclic(kernel: Value) -> HashSet<Value> {
     cyclic
 }
 
-/// True if a number may grow by as much from one work-item, or turn of a loop, to the next, for all that the optimiser sees: it
-/// does not where it comes from memory, from an exclusive or, or from a `float`.
+/// True if a number may grow by as much from one work-item, or turn of a loop, to the next, for all
+/// that the optimiser sees: it does not where it comes from memory, from an exclusive or, or from a
+/// `float`.
 fn may_count(number: Value) -> bool {
     let (mut open, mut seen) = (vec![number], HashSet::new());
     while let Some(value) = open.pop() {
@@ -61,7 +63,8 @@ fn may_count(number: Value) -> bool {
     false
 }
 
-/// True if a kernel has a switch by what is in memory. One by the work-item's number is for few of a strip.
+/// True if a kernel has a switch by what is in memory. One by the work-item's number is for few of
+/// a strip.
 pub(in crate::compiler) fn switches_by_memory(kernel: Value) -> bool {
     let ends = blocks(kernel).into_iter().map(Block::terminator);
     let switches = ends.filter(|end| end.opcode() == Some(op::SWITCH));
@@ -77,8 +80,8 @@ pub(in crate::compiler) fn switches_by_memory(kernel: Value) -> bool {
     false
 }
 
-/// Bytes from what a work-item reads to what its neighbour along x does, at most; the largest number if that is not known, as
-/// where each has a row of a matrix.
+/// Bytes from what a work-item reads to what its neighbour along x does, at most; the largest
+/// number if that is not known, as where each has a row of a matrix.
 pub(super) fn widest_stride(graph: &Graph, layout: DataLayout) -> u64 {
     let all = graph.nodes.iter().flat_map(|node| &node.body);
     let loads = all.filter(|one| one.opcode() == Some(op::LOAD));
@@ -86,7 +89,8 @@ pub(super) fn widest_stride(graph: &Graph, layout: DataLayout) -> u64 {
     strides.max().unwrap_or(0)
 }
 
-/// How much a value grows from one work-item to the next along x, as far as its own arithmetic tells.
+/// How much a value grows from one work-item to the next along x, as far as its own arithmetic
+/// tells.
 fn stride(value: Value, layout: DataLayout, depth: usize) -> u64 {
     const DEEPEST: usize = 12;
     if depth > DEEPEST {
@@ -127,8 +131,9 @@ fn stride(value: Value, layout: DataLayout, depth: usize) -> u64 {
     }
 }
 
-/// True if each work-item goes along a row of its own in a loop, and writes there: what it reads and writes lies side by side from
-/// turn to turn, and apart from what its neighbours do. Vectors of turns then take less time than those of work-items.
+/// True if each work-item goes along a row of its own in a loop, and writes there: what it reads
+/// and writes lies side by side from turn to turn, and apart from what its neighbours do. Vectors
+/// of turns then take less time than those of work-items.
 pub(super) fn goes_along_rows(
     graph: &Graph,
     of: &Loop,
@@ -171,7 +176,8 @@ pub(super) fn goes_along_rows(
     writes && !differs.differs(counter)
 }
 
-/// How much a value grows from one turn of a loop to the next, by its counter; none if that is not known.
+/// How much a value grows from one turn of a loop to the next, by its counter; none if that is not
+/// known.
 fn along(
     value: Value,
     counter: Value,
@@ -246,7 +252,8 @@ pub(super) fn plain_operation(number: i32) -> Option<Plain> {
     })
 }
 
-/// True if an instruction changes a number in local memory, which no other thread has at hand while a group runs.
+/// True if an instruction changes a number in local memory, which no other thread has at hand while
+/// a group runs.
 pub(super) fn is_atomic_in_local(change: Value) -> bool {
     let is_change = matches!(change.opcode(), Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG));
     is_change && LLVMGetPointerAddressSpace(LLVMGetOperand(change, 0).ty()) == LOCAL
@@ -286,8 +293,9 @@ impl Registers {
     }
 }
 
-/// Has a function use the widest vectors that the processor has. LLVM would leave the widest of some alone, for they run at a
-/// lower frequency there; a kernel is arithmetic enough to be worth it.
+/// Has a function use the widest vectors that the processor has. LLVM would leave the widest of
+/// some alone, for they run at a lower frequency there; a kernel is arithmetic enough to be worth
+/// it.
 pub(super) fn widest_vectors(context: Context) -> Attribute {
     let (name, bits) = ("prefer-vector-width", "512");
     LLVMCreateStringAttribute(

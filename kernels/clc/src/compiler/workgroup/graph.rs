@@ -1,7 +1,7 @@
 //! A kernel as a graph of nodes: its blocks, split where work-items wait for each other.
 //!
-//! libLLVM's C interface cannot split, copy or move blocks. So the passes leave the kernel's own blocks alone, look at them
-//! through this graph, and make copies of single instructions elsewhere.
+//! libLLVM's C interface cannot split, copy or move blocks. So the passes leave the kernel's own
+//! blocks alone, look at them through this graph, and make copies of single instructions elsewhere.
 
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
@@ -9,7 +9,8 @@ use std::collections::HashMap;
 /// The function by which work-items of a group wait for each other.
 pub(in crate::compiler) const BARRIER: &str = "__q_barrier";
 
-/// The function by which work-items of a group meet that have come to it: all of them, or, where they are apart, some.
+/// The function by which work-items of a group meet that have come to it: all of them, or, where
+/// they are apart, some.
 pub(in crate::compiler) const MEETING: &str = "__q_meet";
 
 /// How a node ends.
@@ -60,8 +61,8 @@ pub(super) struct Loop {
 }
 
 impl Graph {
-    /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that number, and each `select` has
-    /// the value of that number.
+    /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that
+    /// number, and each `select` has the value of that number.
     pub(super) fn new(kernel: Value, assumed: &HashMap<Value, usize>) -> Self {
         let mut nodes = Vec::new();
         let (mut first, mut last) = (HashMap::new(), HashMap::new());
@@ -237,8 +238,8 @@ impl Loop {
         firsts.all(|other| other == first).then_some(first)
     }
 
-    /// The loop with the nodes that work-items come to between it and the node where all that left it meet: what follows a
-    /// `break`. The loop itself if there is more than a little of that.
+    /// The loop with the nodes that work-items come to between it and the node where all that left
+    /// it meet: what follows a `break`. The loop itself if there is more than a little of that.
     pub(super) fn with_ways_out(&self, graph: &Graph) -> Self {
         const MOST: usize = 4;
         let mut nodes = self.nodes.clone();

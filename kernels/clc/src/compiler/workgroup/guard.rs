@@ -1,11 +1,14 @@
-//! Tests of bounds that hold for a whole group: `if (i < n)`, `if (x >= w) return`, `if (x > 0 && x < w - 1)`.
+//! Tests of bounds that hold for a whole group: `if (i < n)`, `if (x >= w) return`,
+//! `if (x > 0 && x < w - 1)`.
 //!
-//! A test that compares what grows with the work-item's number with what is the same for all holds for each work-item if it
-//! holds for the first, or for the last. Most groups of a launch are such: they run a version of the kernel without the test,
-//! which then has no branch that work-items might part at.
+//! A test that compares what grows with the work-item's number with what is the same for all holds
+//! for each work-item if it holds for the first, or for the last. Most groups of a launch are such:
+//! they run a version of the kernel without the test, which then has no branch that work-items
+//! might part at.
 //!
-//! So do a grid's edges: `x == 0 ? w - 1 : x - 1` is `x - 1` for most groups. Where an address comes from such a choice, a
-//! group within the grid runs a version that has the choice made, in which neighbours read neighbours.
+//! So do a grid's edges: `x == 0 ? w - 1 : x - 1` is `x - 1` for most groups. Where an address
+//! comes from such a choice, a group within the grid runs a version that has the choice made, in
+//! which neighbours read neighbours.
 
 use super::emit::Emitter;
 use super::graph::{End, Graph};
@@ -21,7 +24,8 @@ pub(super) struct Guard {
     tests: Vec<Test>,
 }
 
-/// A comparison that holds for all work-items if it does for its left side of one of them, and its right side of one.
+/// A comparison that holds for all work-items if it does for its left side of one of them, and its
+/// right side of one.
 struct Test {
     sides: [Value; 2],
     predicate: i32,
@@ -103,7 +107,8 @@ fn leads_to_address(number: Value, depth: usize) -> bool {
         })
 }
 
-/// Adds what has to hold for a number of work-items to differ from a bound that all of them are below: the last column's.
+/// Adds what has to hold for a number of work-items to differ from a bound that all of them are
+/// below: the last column's.
 fn is_off_edge(condition: Value, wanted: bool, tests: &mut Vec<Test>) -> bool {
     let unequal = if wanted { compare::NE } else { compare::EQ };
     if condition.opcode() != Some(op::ICMP) || LLVMGetICmpPredicate(condition) != unequal {
@@ -124,8 +129,8 @@ fn is_off_edge(condition: Value, wanted: bool, tests: &mut Vec<Test>) -> bool {
     true
 }
 
-/// Adds what has to hold for a condition to be `wanted` for all work-items; false if that cannot be told. `is_all`: work-items
-/// for which it is not are through.
+/// Adds what has to hold for a condition to be `wanted` for all work-items; false if that cannot be
+/// told. `is_all`: work-items for which it is not are through.
 fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) -> bool {
     let opcode = condition.opcode();
     if opcode == Some(if wanted { op::AND } else { op::OR }) {
@@ -200,7 +205,8 @@ fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) 
     true
 }
 
-/// How a value that comes from arguments and numbers of the work-item alone changes; none if that cannot be told.
+/// How a value that comes from arguments and numbers of the work-item alone changes; none if that
+/// cannot be told.
 fn growth(value: Value, depth: usize) -> Option<Growth> {
     const DEEPEST: usize = 8;
     if value.opcode().is_none() {

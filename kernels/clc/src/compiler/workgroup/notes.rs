@@ -21,7 +21,8 @@ pub(in crate::compiler) struct VersionNotes {
     pub(in crate::compiler) groups: String,
     /// What is said of lines; of the whole version, if the line is 0.
     pub(in crate::compiler) sentences: BTreeSet<(u32, String)>,
-    /// Lines with branches at which all work-items go the same way, and with those at which they part.
+    /// Lines with branches at which all work-items go the same way, and with those at which they
+    /// part.
     pub(in crate::compiler) same: BTreeSet<u32>,
     pub(in crate::compiler) parted: BTreeSet<u32>,
     /// Lines with branches at which the first work-items go one way and the others the other.
@@ -98,7 +99,8 @@ impl Notes {
     }
 }
 
-/// The line of the program's text that an instruction is of. One of a file that the text includes is of where it is called.
+/// The line of the program's text that an instruction is of. One of a file that the text includes
+/// is of where it is called.
 pub(in crate::compiler) fn line(instruction: Value) -> Option<u32> {
     let location = LLVMInstructionGetDebugLoc(instruction).some()?;
     line_of(location)

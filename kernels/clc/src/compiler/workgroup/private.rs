@@ -1,8 +1,9 @@
 //! Memory of a work-item's own that an index reaches, side by side for work-items.
 //!
-//! An array of a work-item's own that is no register lies in the group's memory, once for each work-item. If all of it is read and
-//! written as numbers of one size, the same element of all work-items lies together: element `i` of work-item `w`, of `n`, is
-//! number `i * n + w`. Work-items that reach the same element then reach neighbours, which is one access of a vector.
+//! An array of a work-item's own that is no register lies in the group's memory, once for each
+//! work-item. If all of it is read and written as numbers of one size, the same element of all
+//! work-items lies together: element `i` of work-item `w`, of `n`, is number `i * n + w`.
+//! Work-items that reach the same element then reach neighbours, which is one access of a vector.
 
 use crate::compiler::llvm::*;
 use std::collections::{HashMap, HashSet};
@@ -35,8 +36,8 @@ impl SideBySide {
     }
 }
 
-/// The size of the numbers that an `alloca` is read and written as, and all addresses within it, itself among them; none if
-/// there are several sizes, or other uses.
+/// The size of the numbers that an `alloca` is read and written as, and all addresses within it,
+/// itself among them; none if there are several sizes, or other uses.
 fn numbers(alloca: Value, layout: DataLayout) -> Option<(u64, HashSet<Value>)> {
     let (mut addresses, mut open) = (HashSet::from([alloca]), vec![alloca]);
     let (mut size, mut steps) = (
@@ -73,7 +74,8 @@ fn numbers(alloca: Value, layout: DataLayout) -> Option<(u64, HashSet<Value>)> {
     are_whole.then_some((size, addresses))
 }
 
-/// A part of the distance from an address to one that comes from it: an index, if there is one, times so many bytes.
+/// A part of the distance from an address to one that comes from it: an index, if there is one,
+/// times so many bytes.
 pub(super) struct Part {
     pub(super) index: Option<Value>,
     pub(super) bytes: u64,

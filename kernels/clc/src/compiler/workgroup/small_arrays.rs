@@ -1,8 +1,10 @@
 //! Small arrays of a work-item's own that an index reaches, as registers.
 //!
-//! An array that is reached by an index that differs between work-items is in memory, and vectors of work-items read and write a
-//! place each. A few numbers are chosen from sooner: each element becomes a variable, a read takes the one whose number the index is,
-//! and a write changes that one and leaves the others. What fills an array as a whole is written out first, in all arrays of numbers.
+//! An array that is reached by an index that differs between work-items is in memory, and vectors
+//! of work-items read and write a place each. A few numbers are chosen from sooner: each element
+//! becomes a variable, a read takes the one whose number the index is, and a write changes that one
+//! and leaves the others. What fills an array as a whole is written out first, in all arrays of
+//! numbers.
 
 use super::graph::Graph;
 use super::own_bytes;
@@ -32,12 +34,14 @@ struct Array {
 /// A read or a write of an element.
 struct Access {
     instruction: Value,
-    /// What is added up to the bytes from the array's start: constants, and indices with the bytes that each counts for.
+    /// What is added up to the bytes from the array's start: constants, and indices with the bytes
+    /// that each counts for.
     fixed: u64,
     indices: Vec<(Value, u64)>,
 }
 
-/// The accesses that are written out. They go when all are, because one may be the index of another.
+/// The accesses that are written out. They go when all are, because one may be the index of
+/// another.
 #[derive(Default)]
 struct WrittenOut {
     accesses: Vec<Value>,

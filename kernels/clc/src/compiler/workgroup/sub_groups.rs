@@ -1,14 +1,17 @@
-//! How large sub-groups are, and whether work-items are apart where they meet: constants, once both are known.
+//! How large sub-groups are, and whether work-items are apart where they meet: constants, once both
+//! are known.
 
 use super::graph::Graph;
 use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
-/// The number of bits of a ballot: as many work-items as a sub-group of a kernel that asks for ballots has at most.
+/// The number of bits of a ballot: as many work-items as a sub-group of a kernel that asks for
+/// ballots has at most.
 pub(crate) const BALLOT_BITS: u64 = 128;
 
-/// The metadata with the size that a kernel's sub-groups must have. SPIR-V's translator calls the execution mode SubgroupSize so.
+/// The metadata with the size that a kernel's sub-groups must have. SPIR-V's translator calls the
+/// execution mode SubgroupSize so.
 pub(crate) const REQUIRED_SIZE: &str = "intel_reqd_sub_group_size";
 
 /// The functions that become constants.

@@ -1,9 +1,10 @@
-//! Which values are the same for all work-items of a group, and which nodes all of them run together.
+//! Which values are the same for all work-items of a group, and which nodes all of them run
+//! together.
 //!
-//! A value is divergent if it comes from the work-item's own number, from its own memory or from an atomic operation; if an
-//! operand of it is; if it is a phi where ways meet that work-items of a group take differently; or if it leaves a loop that
-//! they leave at different times. A load from a uniform address is uniform: another work-item that writes there meanwhile
-//! would race.
+//! A value is divergent if it comes from the work-item's own number, from its own memory or from an
+//! atomic operation; if an operand of it is; if it is a phi where ways meet that work-items of a
+//! group take differently; or if it leaves a loop that they leave at different times. A load from a
+//! uniform address is uniform: another work-item that writes there meanwhile would race.
 
 use super::access::masks_bytes;
 use super::common::Common;
@@ -20,7 +21,8 @@ const PRIVATE: u32 = 0;
 /// Why work-items go round a loop one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alone {
-    /// They part at several branches on their way to it, or have something to do between the branch and the loop.
+    /// They part at several branches on their way to it, or have something to do between the branch
+    /// and the loop.
     Entered,
     /// There is a loop in it.
     HasLoop,
@@ -42,7 +44,8 @@ pub(super) struct Divergence {
     values: HashSet<Value>,
     /// Nodes that some work-items of a group may run and others not, or another number of times.
     pub(super) nodes: Vec<bool>,
-    /// Nodes at whose end work-items part, each with those that they may run before they meet again.
+    /// Nodes at whose end work-items part, each with those that they may run before they meet
+    /// again.
     parted: Vec<(usize, Vec<bool>)>,
 }
 
@@ -152,7 +155,8 @@ impl Divergence {
             meets[node] = true;
         }
         self.parted.push((at, region));
-        // Loops that they leave at different times: what is used outside is of each one's last time.
+        // Loops that they leave at different times: what is used outside is of each one's last
+        // time.
         for of in loops {
             let leaves = of.nodes[at] && together.is_none_or(|together| !of.nodes[together]);
             if !leaves {
@@ -176,9 +180,10 @@ impl Divergence {
         }
     }
 
-    /// The node that work-items go on in after a loop that they leave at different times, if a loop over work-items may be within
-    /// it, or why none may: they come to it together, or to a branch from which all others go on after it; they all leave it to the same node,
-    /// and there is no other loop in it, no atomic operation, and no access that cannot be one of a vector.
+    /// The node that work-items go on in after a loop that they leave at different times, if a loop
+    /// over work-items may be within it, or why none may: they come to it together, or to a branch
+    /// from which all others go on after it; they all leave it to the same node, and there is no
+    /// other loop in it, no atomic operation, and no access that cannot be one of a vector.
     pub(super) fn meeting_after(
         &self,
         graph: &Graph,
@@ -260,8 +265,9 @@ impl Divergence {
         partings.any(|(at, region)| !of.nodes[*at] && region[of.header])
     }
 
-    /// True if a loop does more with numbers than fetch them from where each work-item has its own. Vectors of such fetches are
-    /// no faster than one fetch after the other, and wait for the work-item that goes round most often.
+    /// True if a loop does more with numbers than fetch them from where each work-item has its own.
+    /// Vectors of such fetches are no faster than one fetch after the other, and wait for the
+    /// work-item that goes round most often.
     fn computes(&self, graph: &Graph, of: &Loop) -> bool {
         const FOR_EACH_FETCH: usize = 2;
         let (mut fetches, mut operations) = (0, 0);
@@ -295,8 +301,9 @@ impl Divergence {
         operations >= FOR_EACH_FETCH * fetches
     }
 
-    /// True if an access of many work-items, some of which do not make it, can be one of a vector: processors gather and scatter
-    /// words, and nothing narrower. Some mask bytes that lie side by side.
+    /// True if an access of many work-items, some of which do not make it, can be one of a vector:
+    /// processors gather and scatter words, and nothing narrower. Some mask bytes that lie side by
+    /// side.
     fn is_vector_of(
         &self,
         access: Value,
@@ -314,8 +321,8 @@ impl Divergence {
                 || masks_bytes() && self.number_of_x(address, common, private, 0) == Some(1))
     }
 
-    /// True if a load is of a byte or two, of which work-items find the places by numbers that they have read, or rounded: the
-    /// places are anywhere then.
+    /// True if a load is of a byte or two, of which work-items find the places by numbers that they
+    /// have read, or rounded: the places are anywhere then.
     pub(super) fn is_looked_up(&self, load: Value) -> bool {
         let bytes = match load.ty() {
             of if of.is_integer(8) => 1,
@@ -347,8 +354,9 @@ impl Divergence {
         false
     }
 
-    /// How often the work-item's number along x is in a sum, whose other parts are the same for all; none if that is not known.
-    /// Of addresses, in bytes. Sums of sums are looked at so far as users write them.
+    /// How often the work-item's number along x is in a sum, whose other parts are the same for
+    /// all; none if that is not known. Of addresses, in bytes. Sums of sums are looked at so far as
+    /// users write them.
     fn number_of_x(
         &self,
         value: Value,

@@ -1,4 +1,5 @@
-//! What is kept between nodes: variables, where they are alive, and what is made again instead of being kept.
+//! What is kept between nodes: variables, where they are alive, and what is made again instead of
+//! being kept.
 
 use super::graph::{BARRIER, End, Graph, Loop, MEETING};
 use super::uniform::Divergence;
@@ -109,7 +110,8 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Finds them. What counters of loops begin as is wanted at their headers, if work-items leave these at different times.
+    /// Finds them. What counters of loops begin as is wanted at their headers, if work-items leave
+    /// these at different times.
     pub(super) fn of(graph: &Graph, loops: &[Loop], differs: &Divergence) -> Self {
         let mut this = Self {
             all: Vec::new(),
@@ -198,8 +200,8 @@ impl Variables {
         self.number.get(&variable).copied()
     }
 
-    /// True if a value is made again in each node that uses it: it comes from arguments and numbers of the work-item by few
-    /// operations that cannot fail.
+    /// True if a value is made again in each node that uses it: it comes from arguments and numbers
+    /// of the work-item by few operations that cannot fail.
     pub(super) fn is_made_again(&mut self, value: Value) -> bool {
         self.cost(value, 0).is_some()
     }

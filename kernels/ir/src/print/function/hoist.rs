@@ -1,16 +1,18 @@
 //! Checks of indices that leave a loop.
 //!
-//! A loop that counts up to an end, and has nothing in it that threads do together, is written twice if that spares it
-//! checks: once without those that one check before it answers for all rounds, once as it is. So the first fault is
-//! found where it happens, and where there is none the target's compiler sees a loop without branches.
+//! A loop that counts up to an end, and has nothing in it that threads do together, is written
+//! twice if that spares it checks: once without those that one check before it answers for all
+//! rounds, once as it is. So the first fault is found where it happens, and where there is none the
+//! target's compiler sees a loop without branches.
 //!
-//! These are the checks of an index that is a sum of products of the counter, of numbers, and of values that do not
-//! change in the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot
-//! leave, from operands of 32 bits; unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32. So an index
-//! whose greatest is less than a length is the same whole number in each round.
+//! These are the checks of an index that is a sum of products of the counter, of numbers, and of
+//! values that do not change in the loop. Such an index is greatest in the last round. It is
+//! computed there with 64 bits, that it cannot leave, from operands of 32 bits; unsigned arithmetic
+//! of 32 bits is that of whole numbers modulo 2^32. So an index whose greatest is less than a
+//! length is the same whole number in each round.
 //!
-//! The same goes for the elements of a thread (`elements`), which are counted up to their extent, and for ranges of
-//! slices that begin at such an index and end a sum further.
+//! The same goes for the elements of a thread (`elements`), which are counted up to their extent,
+//! and for ranges of slices that begin at such an index and end a sum further.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -118,8 +120,9 @@ impl<'m> FunctionPrinter<'_, 'm> {
         written
     }
 
-    /// The checks that one before a thread's elements replaces, and the conditions of that one. None if the body is
-    /// not to be written twice, or reads no memory that no thread writes: then there is nothing to be read ahead.
+    /// The checks that one before a thread's elements replaces, and the conditions of that one.
+    /// None if the body is not to be written twice, or reads no memory that no thread writes: then
+    /// there is nothing to be read ahead.
     pub(super) fn of_elements(
         &mut self,
         position: Value,
@@ -183,8 +186,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
             .then_some((spared, conditions))
     }
 
-    /// True if none of a body's checks is left but those of places in slices that are made in there, which are seldom
-    /// more than an element.
+    /// True if none of a body's checks is left but those of places in slices that are made in
+    /// there, which are seldom more than an element.
     fn is_spared(&self, counted: &Counted<'m>, body: &'m Block, spared: &Spared) -> bool {
         let mut is_spared = true;
         let mut look = |place: &Place| {
@@ -236,7 +239,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         )
     }
 
-    /// True if loops may be written twice: with indices of 32 bits, which a check of 64 bits answers for.
+    /// True if loops may be written twice: with indices of 32 bits, which a check of 64 bits
+    /// answers for.
     fn repeats(&self) -> bool {
         let is_narrow = self.module.concrete(Scalar::Index) == Scalar::U32;
         is_narrow
@@ -246,8 +250,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
                 .repeats(self.module.kernel_facts().barriers)
     }
 
-    /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and joint operations of
-    /// threads.
+    /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and
+    /// joint operations of threads.
     fn counted(&self, id: LoopId, body: &'m Block, step: &'m Block) -> Option<Counted<'m>> {
         if !self.module.options.checked || !self.repeats() {
             return None;
@@ -353,7 +357,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         });
         let (mut spared, mut conditions) = (Spared::default(), BTreeSet::new());
         for (value, place, (start, end)) in ranges {
-            // A sum that is at most a number in 64 bits has not wrapped in any round: so it is not less than its parts.
+            // A sum that is at most a number in 64 bits has not wrapped in any round: so it is not
+            // less than its parts.
             let is_after = matches!(
                 counted.definitions.get(&end),
                 Some(Operation::Binary(BinaryOperation::Add, first, second))
@@ -513,7 +518,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
     }
 }
 
-/// True if nothing leaves a block, nor a loop in it but that loop's own end, and threads do nothing together in it.
+/// True if nothing leaves a block, nor a loop in it but that loop's own end, and threads do nothing
+/// together in it.
 fn is_plain(body: &Block, within: Option<LoopId>) -> bool {
     body.iter().all(|statement| match statement {
         Statement::Define { .. } | Statement::Local { .. } | Statement::Store { .. } => true,

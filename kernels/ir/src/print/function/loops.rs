@@ -108,7 +108,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         Ok(())
     }
 
-    /// The body of a loop, with braces of its own if one jumps to its end: a jump enters no scope of a variable.
+    /// The body of a loop, with braces of its own if one jumps to its end: a jump enters no scope
+    /// of a variable.
     fn loop_end(
         &mut self,
         body: &Text,
@@ -128,7 +129,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         self.text.back();
     }
 
-    /// A loop's body; its condition goes to the head, if the body begins with one whose operands are part of it.
+    /// A loop's body; its condition goes to the head, if the body begins with one whose operands
+    /// are part of it.
     fn loop_body(
         &mut self,
         id: LoopId,
@@ -249,8 +251,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         Ok(())
     }
 
-    /// A thread's elements, several at once as long as there are so many and earlier checks cover all: their reads
-    /// are then on their way together. The rest as it is.
+    /// A thread's elements, several at once as long as there are so many and earlier checks cover
+    /// all: their reads are then on their way together. The rest as it is.
     fn several(
         &mut self,
         id: LoopId,

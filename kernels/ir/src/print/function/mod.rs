@@ -36,7 +36,8 @@ struct Pending {
 /// A loop that is being printed.
 struct Loop {
     id: LoopId,
-    /// The label by which it is continued from inside of another loop, or at all, if one was needed.
+    /// The label by which it is continued from inside of another loop, or at all, if one was
+    /// needed.
     continue_label: Option<String>,
     break_label: Option<String>,
     /// Loops in C that it is; `break` leaves the innermost.
@@ -155,7 +156,8 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
         self.known[&value].clone()
     }
 
-    /// Gives the values names whose expressions may fault, as they are going to be evaluated maybe only.
+    /// Gives the values names whose expressions may fault, as they are going to be evaluated maybe
+    /// only.
     pub(super) fn settle(&mut self, values: &[Value]) {
         if self
             .pending

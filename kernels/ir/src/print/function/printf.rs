@@ -6,7 +6,8 @@ use crate::print::expression::{Change, Expression, precedence};
 use crate::print::text::quoted;
 use crate::types::Scalar;
 
-/// The most truth values in one call where a text cannot be chosen, and a call is written for each combination of them.
+/// The most truth values in one call where a text cannot be chosen, and a call is written for each
+/// combination of them.
 const MOST_TRUTHS: usize = 3;
 
 /// A part of a printed text.
@@ -20,8 +21,9 @@ enum Part {
 }
 
 impl FunctionPrinter<'_, '_> {
-    /// Says a text in which each `{}` stands for a value, in one call, as others say something meanwhile. Where texts cannot
-    /// be chosen and there are more than [`MOST_TRUTHS`], it is one call after another, between which others may say something.
+    /// Says a text in which each `{}` stands for a value, in one call, as others say something
+    /// meanwhile. Where texts cannot be chosen and there are more than [`MOST_TRUTHS`], it is one
+    /// call after another, between which others may say something.
     pub(super) fn say(&mut self, format: &str, values: &[Value], location: Option<Location>) {
         let text = |piece: &str| Part::Text(piece.replace('%', "%%"));
         let mut pieces = format.split("{}");

@@ -1,7 +1,8 @@
-//! `device-babelstream`: memory bandwidth of five kernels, beside hand-written ones and the device's own copy.
+//! `device-babelstream`: memory bandwidth of five kernels, beside hand-written ones and the
+//! device's own copy.
 //!
-//! Kernels, values, counted bytes and verification are those of `babelstream`. Each kernel can be run any number of times
-//! without changing what comes out, so so many launches go back to back.
+//! Kernels, values, counted bytes and verification are those of `babelstream`. Each kernel can be
+//! run any number of times without changing what comes out, so so many launches go back to back.
 
 use super::{COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, rates, targets};
 use crate::error::BenchError;
@@ -22,8 +23,8 @@ const THREADS: usize = 256;
 const UNIT: &str = "GB/s";
 /// The least share of the device's copy.
 const COPY: f64 = 0.9;
-/// Bytes of an array: BabelStream's own of `f64`, and as many of `f32`, as caches hold no array then, and starting a kernel is
-/// nothing beside running it.
+/// Bytes of an array: BabelStream's own of `f64`, and as many of `f32`, as caches hold no array
+/// then, and starting a kernel is nothing beside running it.
 const SIZES: Sizes = Sizes {
     gpu: [64 << 20, 128 << 20, 256 << 20],
     other: [64 << 20, 16 << 20],
@@ -55,7 +56,8 @@ pub(in crate::benchmarks) fn run(
     Ok(())
 }
 
-/// How ends are heard of that are compared: in every way, where who has a device call takes bandwidth.
+/// How ends are heard of that are compared: in every way, where who has a device call takes
+/// bandwidth.
 fn modes(target: &Target) -> &'static [Completion] {
     match target.is_wide() {
         true => &[COMPARED, Completion::Callback],

@@ -1,5 +1,5 @@
-//! `block-size`: the product of matrices of 256 x 256 in blocks of 2 x 2 to 64 x 64 threads (Schupikov, "OpenCL-HPX
-//! Integration", 2021, 5.3).
+//! `block-size`: the product of matrices of 256 x 256 in blocks of 2 x 2 to 64 x 64 threads
+//! (Schupikov, "OpenCL-HPX Integration", 2021, 5.3).
 
 use super::matmul::MODES;
 use super::side::{mean, rows, times};
@@ -62,7 +62,8 @@ fn by_hand(target: &Target, side: usize, n: usize, a: &[f32], b: &[f32]) -> RawR
     })
 }
 
-/// The product of `n` x `n` matrices in blocks of `SIDE` x `SIDE` threads, a launch and its wait at a time.
+/// The product of `n` x `n` matrices in blocks of `SIDE` x `SIDE` threads, a launch and its wait at
+/// a time.
 pub(super) fn product<const SIDE: usize>(
     session: &Session<'_>,
     report: &mut Report,

@@ -1,6 +1,7 @@
 //! `gemm`: the product of square matrices, in operations per second.
 //!
-//! On devices with many threads in a block it is the library's `multiply_squares`, beside the same algorithm by hand.
+//! On devices with many threads in a block it is the library's `multiply_squares`, beside the same
+//! algorithm by hand.
 
 use super::{
     COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, numbers, rates,

@@ -1,7 +1,9 @@
-//! `matmul`: a product of matrices and its future, again and again (Schupikov, "OpenCL-HPX Integration", 2021, 5.1).
+//! `matmul`: a product of matrices and its future, again and again (Schupikov, "OpenCL-HPX
+//! Integration", 2021, 5.1).
 //!
-//! Matrices of 1 to 1024 blocks of 4 x 4 a side; enqueue and wait, in callback and in polling mode; the mean of 1000, or
-//! of as many as fit into some seconds. Beside it the same through the device's own interface, with no future.
+//! Matrices of 1 to 1024 blocks of 4 x 4 a side; enqueue and wait, in callback and in polling mode;
+//! the mean of 1000, or of as many as fit into some seconds. Beside it the same through the
+//! device's own interface, with no future.
 
 use super::target::Need;
 use super::{Target, block_size, targets};

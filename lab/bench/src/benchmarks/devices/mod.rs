@@ -1,11 +1,14 @@
-//! Benchmarks of devices: each through Quipu, and through the device's own interface in the same run.
+//! Benchmarks of devices: each through Quipu, and through the device's own interface in the same
+//! run.
 //!
 //! 1. [`targets`] finds the devices that the user chose, or every real one.
-//! 2. A benchmark makes the [`Side`]s of a comparison: ours, enqueued through a queue, and theirs, hand-written kernels
-//!    launched through OpenCL or CUDA ([`reference::raw`](crate::reference::raw)), or loops on rayon where the device is the
+//! 2. A benchmark makes the [`Side`]s of a comparison: ours, enqueued through a queue, and theirs,
+//!    hand-written kernels launched through OpenCL or CUDA
+//!    ([`reference::raw`](crate::reference::raw)), or loops on rayon where the device is the
 //!    processor's cores.
-//! 3. [`rates`] times so many launches of each, back to back, round after round, and writes rows. Where a device has no
-//!    interface of its own, or that has no compiler, rows have no reference and a note says why.
+//! 3. [`rates`] times so many launches of each, back to back, round after round, and writes rows.
+//!    Where a device has no interface of its own, or that has no compiler, rows have no reference
+//!    and a note says why.
 //! 4. The benchmark reads the results of both sides back and verifies them.
 
 mod babelstream;
@@ -46,9 +49,10 @@ use target::{Need, Sizes, Target, targets};
 use crate::error::{BenchError, SubjectError};
 use quipu::Completion;
 
-/// How ends of kernels are heard of that are compared with hand-written ones. Those are waited for by a thread that stays awake,
-/// as polling does; a callback after each kernel takes an H200 some microseconds between two of them, which would be measured
-/// as the kernel's. What modes cost is what `device-costs` is about.
+/// How ends of kernels are heard of that are compared with hand-written ones. Those are waited for
+/// by a thread that stays awake, as polling does; a callback after each kernel takes an H200 some
+/// microseconds between two of them, which would be measured as the kernel's. What modes cost is
+/// what `device-costs` is about.
 const COMPARED: Completion = Completion::Polling;
 
 /// Says what we were doing when our runtime failed.
@@ -62,7 +66,8 @@ impl<T> Doing<T> for quipu::Result<T> {
     }
 }
 
-/// Numbers from 0 up to but not including 1, the same in every run: an xorshift generator's upper bits.
+/// Numbers from 0 up to but not including 1, the same in every run: an xorshift generator's upper
+/// bits.
 pub(super) fn numbers(seed: u32, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
     let mut next = || {

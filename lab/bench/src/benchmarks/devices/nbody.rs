@@ -1,5 +1,5 @@
-//! `nbody`: gravity between all bodies, in interactions of 20 operations (Nyland, Harris and Prins, "Fast N-Body Simulation
-//! with CUDA", 2007).
+//! `nbody`: gravity between all bodies, in interactions of 20 operations (Nyland, Harris and Prins,
+//! "Fast N-Body Simulation with CUDA", 2007).
 
 use super::{
     COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, numbers, rates,

@@ -1,12 +1,14 @@
 //! `device-overlap`: commands that have nothing to do with each other, side by side.
 //!
-//! 1. Copies both ways while a kernel runs: bytes to the device, other bytes from it, and a kernel that takes about as long,
-//!    on three queues. Each alone, then all together, and all together by hand, on three queues of the device's own interface.
-//!    The gates, on devices with engines of their own for copies: together takes as long as by hand, and half of what it takes
-//!    one after the other, at most. (The longest of them alone would be too little: copies both ways share the bus, and the
-//!    device's memory with the kernel.) `--trace file.json` leaves a trace of it.
-//! 2. Kernels so small that a device has room for all of them, on one queue that keeps no order: together they take as long as
-//!    one, which is the gate with CUDA. Beside them the same kernels, each launched when the one before was waited for.
+//! 1. Copies both ways while a kernel runs: bytes to the device, other bytes from it, and a kernel
+//!    that takes about as long, on three queues. Each alone, then all together, and all together by
+//!    hand, on three queues of the device's own interface. The gates, on devices with engines of
+//!    their own for copies: together takes as long as by hand, and half of what it takes one after
+//!    the other, at most. (The longest of them alone would be too little: copies both ways share
+//!    the bus, and the device's memory with the kernel.) `--trace file.json` leaves a trace of it.
+//! 2. Kernels so small that a device has room for all of them, on one queue that keeps no order:
+//!    together they take as long as one, which is the gate with CUDA. Beside them the same kernels,
+//!    each launched when the one before was waited for.
 
 use super::side::rows;
 use super::{Doing, Need, Target, targets};

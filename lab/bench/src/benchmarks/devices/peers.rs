@@ -1,4 +1,5 @@
-//! `device-peers`: two GPUs of CUDA's: what a copy between them takes, and a graph over both against one.
+//! `device-peers`: two GPUs of CUDA's: what a copy between them takes, and a graph over both
+//! against one.
 
 use super::side::{mean, rows};
 use super::{Doing, Need, Target, near, numbers, targets};

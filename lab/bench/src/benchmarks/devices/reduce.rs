@@ -1,4 +1,5 @@
-//! `reduce`: a sum, in bytes per second: of a kernel of one launch, beside the same by hand, and the library's `reduce`.
+//! `reduce`: a sum, in bytes per second: of a kernel of one launch, beside the same by hand, and
+//! the library's `reduce`.
 
 use super::{
     COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, rates, targets,

@@ -96,8 +96,8 @@ pub(super) struct Comparison<'a> {
     pub(super) amount: f64,
 }
 
-/// Times the sides, the first of which is ours, and writes a row for each of the others; one without a reference if there
-/// is none. The median ratio of ours to each of the others.
+/// Times the sides, the first of which is ours, and writes a row for each of the others; one
+/// without a reference if there is none. The median ratio of ours to each of the others.
 pub(super) fn rates(
     session: &Session<'_>,
     report: &mut Report,
@@ -123,7 +123,8 @@ pub(super) fn rates(
 /// The least share of a hand-written kernel's rate.
 pub(super) const BY_HAND: f64 = 0.97;
 
-/// Makes a target of the ratio to the first of the other sides, if that is the same by hand on a GPU.
+/// Makes a target of the ratio to the first of the other sides, if that is the same by hand on a
+/// GPU.
 pub(super) fn gate_by_hand(report: &mut Report, target: &Target, case: &str, ratios: &[f64]) {
     if let (Some(&ratio), true) = (ratios.first(), target.is_wide()) {
         let what = format!("{case}, {}, against the same by hand", target.id());
@@ -131,8 +132,8 @@ pub(super) fn gate_by_hand(report: &mut Report, target: &Target, case: &str, rat
     }
 }
 
-/// Measures contenders, the first of which is ours, and writes a row for each of the others; one without a reference if
-/// there is none.
+/// Measures contenders, the first of which is ours, and writes a row for each of the others; one
+/// without a reference if there is none.
 pub(super) fn rows(
     session: &Session<'_>,
     report: &mut Report,
@@ -165,13 +166,15 @@ pub(super) fn mean(
     Ok(started.elapsed().as_secs_f64() * 1e6 / times as f64)
 }
 
-/// The number of times that something that has taken so long once is repeated: a thousand times, if that does not take minutes.
+/// The number of times that something that has taken so long once is repeated: a thousand times, if
+/// that does not take minutes.
 pub(super) fn times(session: &Session<'_>, once: Duration) -> usize {
     let (seconds, most) = session.scale().choose((1.0, 1000), (0.02, 1000), (0.0, 2));
     ((seconds / once.as_secs_f64().max(1e-9)) as usize).clamp(1, most)
 }
 
-/// The number of launches that are enqueued back to back, so that a run takes long enough to be timed. Compiles what has to be compiled.
+/// The number of launches that are enqueued back to back, so that a run takes long enough to be
+/// timed. Compiles what has to be compiled.
 fn repeats(session: &Session<'_>, ours: &mut Side<'_>) -> Result<usize, BenchError> {
     ours.seconds(1)?;
     let seconds = ours.seconds(1)?.max(1e-9);

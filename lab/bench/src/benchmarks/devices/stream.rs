@@ -1,8 +1,9 @@
-//! `stream`: making and filling buffers, and reading back (Schupikov, "OpenCL-HPX Integration", 2021, 5.2).
+//! `stream`: making and filling buffers, and reading back (Schupikov, "OpenCL-HPX Integration",
+//! 2021, 5.2).
 //!
-//! *Input* makes three buffers of so many blocks of 4 x 4 floats a side and fills two of them from the host. *Output* reads
-//! one back, after a sum of two. Each is the mean of 1000, or of as many as fit into some seconds. Beside it the same
-//! through the device's own interface.
+//! *Input* makes three buffers of so many blocks of 4 x 4 floats a side and fills two of them from
+//! the host. *Output* reads one back, after a sum of two. Each is the mean of 1000, or of as many
+//! as fit into some seconds. Beside it the same through the device's own interface.
 
 use super::side::{mean, rows, times};
 use super::{Doing, Need, Target, numbers, targets};

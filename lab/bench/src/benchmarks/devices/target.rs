@@ -48,8 +48,8 @@ pub(in crate::benchmarks) fn id(device: &Device) -> String {
     device.selector()
 }
 
-/// The devices to run on: those that the user chose, else every one that has what is needed. If there is none, a note
-/// says so.
+/// The devices to run on: those that the user chose, else every one that has what is needed. If
+/// there is none, a note says so.
 pub(super) fn targets(
     session: &Session<'_>,
     report: &mut Report,
@@ -155,7 +155,8 @@ impl Target {
         raw::open(&queue)
     }
 
-    /// The result of hand-written code, or a note of why there is none. A fault of the benchmark itself is an error.
+    /// The result of hand-written code, or a note of why there is none. A fault of the benchmark
+    /// itself is an error.
     pub(super) fn or_note<T>(&self, made: RawResult<T>, report: &mut Report) -> Option<T> {
         match made {
             Ok(made) => Some(made),

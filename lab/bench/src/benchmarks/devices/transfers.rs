@@ -1,4 +1,5 @@
-//! `device-transfers`: pageable and pinned memory of the host, to a device and back, beside the device's own interface.
+//! `device-transfers`: pageable and pinned memory of the host, to a device and back, beside the
+//! device's own interface.
 
 use super::side::{mean, rows, times};
 use super::{Doing, Need, Target, targets};

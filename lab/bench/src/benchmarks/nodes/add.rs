@@ -1,4 +1,5 @@
-//! The kernel of these benchmarks: adds one to a number. Natively, as a module that names it, and as a node makes it.
+//! The kernel of these benchmarks: adds one to a number. Natively, as a module that names it, and
+//! as a node makes it.
 
 use quipu_kernel_ir::{BinaryOperation, FunctionBuilder, Module, ModuleBuilder, Place, Scalar};
 use quipu_kernel_names::native_name;

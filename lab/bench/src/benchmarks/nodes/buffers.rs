@@ -1,7 +1,8 @@
 //! `buffers`: very many live buffers of a node, each of which a kernel has used.
 //!
-//! Buffers are made, and then released, in batches of equal size. A batch costs the same however many
-//! buffers there are, and each buffer takes as much memory of both sides, which are in this process.
+//! Buffers are made, and then released, in batches of equal size. A batch costs the same however
+//! many buffers there are, and each buffer takes as much memory of both sides, which are in this
+//! process.
 
 use super::cluster::{Offer, devices, serving};
 use super::{Doing, Hosted, Place, add, first, number, together};
@@ -15,7 +16,8 @@ use std::time::Instant;
 
 /// Buffers of a batch.
 const BATCH: usize = 50_000;
-/// The cost and the memory of a buffer at most, as a multiple of what they are with the fewest buffers.
+/// The cost and the memory of a buffer at most, as a multiple of what they are with the fewest
+/// buffers.
 const CLIFF: f64 = 2.0;
 
 /// The benchmark `buffers`.

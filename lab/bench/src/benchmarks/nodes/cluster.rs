@@ -1,8 +1,9 @@
 //! Several nodes, each of which offers a device of its own; and these devices without nodes.
 //!
-//! A node's session has a process of its own, which is this program, started anew ([`serve_session`]), where the user of this
-//! crate says how ([`Options::sessions`](crate::harness::Options::sessions)) and the system has such. Such a process sees no
-//! other of CUDA's devices than the one that it offers.
+//! A node's session has a process of its own, which is this program, started anew
+//! ([`serve_session`]), where the user of this crate says how
+//! ([`Options::sessions`](crate::harness::Options::sessions)) and the system has such. Such a
+//! process sees no other of CUDA's devices than the one that it offers.
 
 use super::add::makers;
 use super::{Doing, Hosted, together};
@@ -91,8 +92,8 @@ fn here() -> Platform {
     Platform::builder().without_nodes().build_available()
 }
 
-/// The sets that the user chose: of each driver that was named, and of all single devices together. Without any: the cores,
-/// and CUDA's devices, if there are several.
+/// The sets that the user chose: of each driver that was named, and of all single devices together.
+/// Without any: the cores, and CUDA's devices, if there are several.
 pub(super) fn chosen(session: &Session<'_>) -> Result<Vec<Set>, BenchError> {
     let platform = here();
     let of_driver = |driver: &str| -> Vec<usize> {
@@ -264,8 +265,8 @@ pub(super) fn serving(devices: &[Device]) -> quipu_node::Options {
     }
 }
 
-/// What a node of a benchmark's is told that offers this, and starts a process for each session where the user of this crate
-/// says how.
+/// What a node of a benchmark's is told that offers this, and starts a process for each session
+/// where the user of this crate says how.
 pub(super) fn node_options(
     session: &Session<'_>,
     offer: &Offer,
@@ -281,9 +282,9 @@ pub(super) fn node_options(
     Ok(options)
 }
 
-/// Serves one session of a node of a benchmark's, in the process that it has started for that, with what it was started with
-/// at the end of [`Options::sessions`](crate::harness::Options::sessions). Returns only if it cannot. The caller has started
-/// no threads.
+/// Serves one session of a node of a benchmark's, in the process that it has started for that, with
+/// what it was started with at the end of [`Options::sessions`](crate::harness::Options::sessions).
+/// Returns only if it cannot. The caller has started no threads.
 ///
 /// # Errors
 /// If it was not a node that has started this process, or the device cannot be used.

@@ -1,7 +1,9 @@
-//! `links`: a kernel and bytes over networks as people have them, between two machines within this one.
+//! `links`: a kernel and bytes over networks as people have them, between two machines within this
+//! one.
 //!
-//! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS and TCP alone go the same way,
-//! each on a connection of its own, in turns with ours: loss comes when it comes, so spread is large, and runs are many.
+//! Their rate, delay, jitter and loss are those of [`Shape::wifi_6`] and [`Shape::mobile_5g`]. TLS
+//! and TCP alone go the same way, each on a connection of its own, in turns with ours: loss comes
+//! when it comes, so spread is large, and runs are many.
 
 use super::{Place, Served, add, number, read, write};
 use crate::error::{BenchError, SubjectError};

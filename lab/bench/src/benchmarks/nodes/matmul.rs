@@ -1,13 +1,15 @@
-//! `distributed-matmul`: a product of matrices over several nodes, beside one of them, and beside their devices without nodes.
+//! `distributed-matmul`: a product of matrices over several nodes, beside one of them, and beside
+//! their devices without nodes.
 //!
 //! Each node has a panel of rows of A, all of B, and makes a panel of rows of C:
 //!
-//! 1. The inputs are *distributed*: the client sends each node its panel of A and a panel of B, and the nodes send each other
-//!    their panels of B. So each byte leaves the client once.
+//! 1. The inputs are *distributed*: the client sends each node its panel of A and a panel of B, and
+//!    the nodes send each other their panels of B. So each byte leaves the client once.
 //! 2. They *multiply*, again and again, with the inputs where they are. That is what is compared.
 //! 3. The panels of C are *collected* here.
 //!
-//! The first and the last are timed apart, beside TLS and TCP alone with as many bytes as leave the client or come here.
+//! The first and the last are timed apart, beside TLS and TCP alone with as many bytes as leave the
+//! client or come here.
 
 use super::Doing;
 use super::cluster::{Cluster, Set, chosen, devices};
@@ -392,8 +394,8 @@ fn one(
     verify(session, &case, &inputs, &nodes, [])
 }
 
-/// Samples all over the product against sums of twice the precision, and all of it against others', bit for bit: how an element
-/// is summed does not depend on who has it.
+/// Samples all over the product against sums of twice the precision, and all of it against others',
+/// bit for bit: how an element is summed does not depend on who has it.
 fn verify<const N: usize>(
     session: &Session<'_>,
     case: &str,

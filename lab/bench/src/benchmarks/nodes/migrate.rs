@@ -28,7 +28,8 @@ pub(in crate::benchmarks) fn migrate(
         Served::new(session, "left", &Network::Loopback)?,
         Served::new(session, "right", &Network::Loopback)?,
     ];
-    // Nodes that each have a driver know nothing of each other: what goes from one to the other goes by way of the client.
+    // Nodes that each have a driver know nothing of each other: what goes from one to the other
+    // goes by way of the client.
     let met = together(&Network::Loopback, nodes.iter().map(|served| &served.node))?;
     // Each offers one.
     let met = Device::all_of(&met).doing("looking for devices")?;

@@ -1,4 +1,5 @@
-//! Benchmarks of nodes: this machine's cores, served to this process on loopback, with keys and TLS.
+//! Benchmarks of nodes: this machine's cores, served to this process on loopback, with keys and
+//! TLS.
 //!
 //! | file | what |
 //! |---|---|

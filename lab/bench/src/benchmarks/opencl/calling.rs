@@ -1,7 +1,9 @@
-//! Calls of the C interface in the process of one implementation, each timed as often as it is told.
+//! Calls of the C interface in the process of one implementation, each timed as often as it is
+//! told.
 //!
-//! The functions are the loader's, found by their names when the process runs, as a program in C finds them. So no wrapper is
-//! between them and the clock. Chains and enqueues check how many kernels ran.
+//! The functions are the loader's, found by their names when the process runs, as a program in C
+//! finds them. So no wrapper is between them and the clock. Chains and enqueues check how many
+//! kernels ran.
 
 use super::player::{Device, called};
 use cl3::types::{
@@ -260,7 +262,8 @@ impl Calling {
         checked("clSetUserEventStatus", set)
     }
 
-    /// Kernels of one in-order queue: the time of their enqueues, and from then on to the last one's end.
+    /// Kernels of one in-order queue: the time of their enqueues, and from then on to the last
+    /// one's end.
     fn in_order(&self, count: usize, held: bool) -> Result<[Duration; 2], String> {
         let gate = held.then(|| self.hold()).transpose()?;
         let start = Instant::now();
@@ -280,7 +283,8 @@ impl Calling {
         Ok([enqueued, ran])
     }
 
-    /// Kernels of two out-of-order queues in turn, each of which waits for the one before: from their release to the end.
+    /// Kernels of two out-of-order queues in turn, each of which waits for the one before: from
+    /// their release to the end.
     fn out_of_order(&self, count: usize) -> Result<Duration, String> {
         let gate = self.hold()?;
         let mut last = gate;

@@ -1,7 +1,8 @@
-//! `opencl-calls`: what calls of the C interface cost in three implementations, interleaved in one run.
+//! `opencl-calls`: what calls of the C interface cost in three implementations, interleaved in one
+//! run.
 //!
-//! Each implementation runs in a process of its own, as for `opencl-kernels`, and finds the functions through the system's
-//! loader. [`calling`](super::calling) has the calls.
+//! Each implementation runs in a process of its own, as for `opencl-kernels`, and finds the
+//! functions through the system's loader. [`calling`](super::calling) has the calls.
 
 use super::calling::CALLS;
 use super::implementation::Player;

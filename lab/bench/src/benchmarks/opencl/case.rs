@@ -58,7 +58,8 @@ pub(super) struct Case {
     pub(super) launches: Vec<Launch>,
     /// By how much floating-point results may differ, of the larger of 1 and the value.
     pub(super) tolerance: f64,
-    /// The part of all results that may differ by more: loops that end by a rounded number go on for another turn.
+    /// The part of all results that may differ by more: loops that end by a rounded number go on
+    /// for another turn.
     pub(super) apart: f64,
 }
 

@@ -89,7 +89,8 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// Starts it on so many cores. `arguments` are those with which this program comes to [`serve`](super::serve_platform).
+    /// Starts it on so many cores. `arguments` are those with which this program comes to
+    /// [`serve`](super::serve_platform).
     pub(super) fn start(
         implementation: &Implementation,
         arguments: &[OsString],

@@ -1,5 +1,5 @@
-//! Programs in OpenCL C through the C interface of three implementations, interleaved in one run: `opencl-kernels` here, and
-//! `opencl-calls` in [`calls`].
+//! Programs in OpenCL C through the C interface of three implementations, interleaved in one run:
+//! `opencl-kernels` here, and `opencl-calls` in [`calls`].
 //!
 //! | file | what |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | [`implementation`] | how such a process is started and told |
 //! | here | the comparison |
 //!
-//! Each implementation runs in a process of its own, on as many cores as there are workers, and launches when it is told.
-//! Results are compared before anything is timed. Where the two others agree and Quipu does not, the benchmark fails.
+//! Each implementation runs in a process of its own, on as many cores as there are workers, and
+//! launches when it is told. Results are compared before anything is timed. Where the two others
+//! agree and Quipu does not, the benchmark fails.
 
 mod calling;
 pub(super) mod calls;
@@ -203,7 +204,8 @@ fn gates(workers: usize, ratios: &[(&'static str, Vec<(f64, &'static str)>)]) ->
     gates
 }
 
-/// Compares results, ours first. Ours are wrong where two others agree on something else; any other difference is a note.
+/// Compares results, ours first. Ours are wrong where two others agree on something else; any other
+/// difference is a note.
 fn verify(
     session: &Session<'_>,
     report: &mut Report,

@@ -1,4 +1,5 @@
-//! The process of one OpenCL implementation: it prepares and launches what it is told, a line at a time.
+//! The process of one OpenCL implementation: it prepares and launches what it is told, a line at a
+//! time.
 //!
 //! | it is told | it answers |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | `read` | `ok BYTES`, and so many bytes of results |
 //! | `call NAME COUNT` | `ok SECONDS`, which so many calls took |
 //!
-//! Or `failed` with the reason. Its answers begin with [`ANSWER`]: an implementation may print lines of its own.
+//! Or `failed` with the reason. Its answers begin with [`ANSWER`]: an implementation may print
+//! lines of its own.
 
 use super::calling::Calling;
 use super::case::{Case, Given, Size};
@@ -248,7 +250,8 @@ impl Loaded<'_> {
         }
         let start = Instant::now();
         for (launch, kernel) in self.case.launches.iter().zip(&self.kernels) {
-            // SAFETY: all arguments are set, both sizes have as many axes, and kernels stay within their memory.
+            // SAFETY: all arguments are set, both sizes have as many axes, and kernels stay within
+            // their memory.
             let event = unsafe {
                 cl3::command_queue::enqueue_nd_range_kernel(
                     self.device.queue,

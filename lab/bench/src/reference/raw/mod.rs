@@ -1,8 +1,9 @@
-//! A device's own interface, without Quipu: OpenCL or CUDA, from the library that the system has when the program runs.
+//! A device's own interface, without Quipu: OpenCL or CUDA, from the library that the system has
+//! when the program runs.
 //!
 //! Benchmarks compare with careful code by hand: kernels compiled and arguments set beforehand, one
-//! in-order queue (a stream), no futures. [`open`] gives the interface of the device that a queue of ours is on, so both
-//! sides run on the same one, with memory, queue and programs of their own.
+//! in-order queue (a stream), no futures. [`open`] gives the interface of the device that a queue
+//! of ours is on, so both sides run on the same one, with memory, queue and programs of their own.
 //!
 //! | file | what |
 //! |---|---|
@@ -165,8 +166,8 @@ pub enum Way {
 
 /// One in-order queue of a device, and what belongs to it.
 ///
-/// Handles are those that this queue gave; others are an error or a panic. What is enqueued goes on when the queue is
-/// dropped; memory and programs are freed then, after it.
+/// Handles are those that this queue gave; others are an error or a panic. What is enqueued goes on
+/// when the queue is dropped; memory and programs are freed then, after it.
 pub trait Raw {
     /// The language of its kernels.
     fn language(&self) -> Language;
@@ -219,20 +220,22 @@ pub trait Raw {
     /// If the interface refuses, or what was enqueued has failed.
     fn wait(&mut self, waiting: Waiting) -> RawResult<()>;
 
-    /// Launches once, with timestamps, and waits. Gives the microseconds that both took beyond the kernel's own time by these.
+    /// Launches once, with timestamps, and waits. Gives the microseconds that both took beyond the
+    /// kernel's own time by these.
     ///
     /// # Errors
     /// As [`wait`](Raw::wait).
     fn beyond_kernel(&mut self, launch: Launch, waiting: Waiting) -> RawResult<f64>;
 
-    /// As many bytes of host memory that the device reaches at full speed, for transfers with memory of as many bytes. It
-    /// is filled with `value`.
+    /// As many bytes of host memory that the device reaches at full speed, for transfers with
+    /// memory of as many bytes. It is filled with `value`.
     ///
     /// # Errors
     /// If the system gives none.
     fn pin(&mut self, bytes: usize, value: u8) -> RawResult<()>;
 
-    /// Begins to move all of the pinned bytes to memory, or back: nobody touches either until that is waited for.
+    /// Begins to move all of the pinned bytes to memory, or back: nobody touches either until that
+    /// is waited for.
     ///
     /// # Errors
     /// If nothing is pinned, or the interface refuses.
@@ -254,7 +257,8 @@ pub trait Raw {
 /// The interface of the device that a queue is on.
 ///
 /// # Errors
-/// [`RawError::Absent`] if the queue's driver is none of a device with an interface of its own, else if a call fails.
+/// [`RawError::Absent`] if the queue's driver is none of a device with an interface of its own,
+/// else if a call fails.
 pub fn open(queue: &quipu::Queue) -> RawResult<Box<dyn Raw>> {
     match queue.device().driver_name() {
         "cuda" => Ok(Box::new(open_cuda(queue)?)),

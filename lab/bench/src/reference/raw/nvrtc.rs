@@ -64,8 +64,8 @@ pub(super) fn compile(source: &str, capability: i32) -> RawResult<Vec<u8>> {
         text(&format!("--gpu-architecture=sm_{capability}"))?,
     );
     let unfit = |error: libloading::Error| RawError::Absent(format!("this is no NVRTC: {error}"));
-    // SAFETY: these are NVRTC's types of these functions; strings end with zero, numbers of headers and options are
-    // right, and texts have the length that was asked for.
+    // SAFETY: these are NVRTC's types of these functions; strings end with zero, numbers of headers
+    // and options are right, and texts have the length that was asked for.
     unsafe {
         let create = library
             .get::<Create>(b"nvrtcCreateProgram\0")

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 /// A context and an in-order queue of one device.
 ///
-/// `cl3` has every enqueue make an event; the last one is kept to wait for, others are released at once.
+/// `cl3` has every enqueue make an event; the last one is kept to wait for, others are released at
+/// once.
 pub struct OpenCl {
     device: cl_device_id,
     context: cl_context,

@@ -61,8 +61,8 @@ fn over_devices(fixture: &dyn Fixture) {
     }
 }
 
-/// A copy that was made of what was in use is made again for a graph that needs all, by a command that comes before
-/// the launch, though the launch reads the buffer elsewhere, too.
+/// A copy that was made of what was in use is made again for a graph that needs all, by a command
+/// that comes before the launch, though the launch reads the buffer elsewhere, too.
 fn a_copy_of_a_part_is_replaced(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queues: Vec<Queue> = (0..stage.devices.len())

@@ -190,7 +190,8 @@ fn failure_from_before(fixture: &dyn Fixture) {
     });
     scene.fold(&queue, &a, 2);
     let (_stage, graph) = scene.finish();
-    // Writers of memory that it only overwrites may have failed; writers of memory that it reads may not.
+    // Writers of memory that it only overwrites may have failed; writers of memory that it reads
+    // may not.
     let failed = failing(&queue, &[overwrites(&b)], &[]);
     let fine = launched(&queue, &graph);
     failed.wait_over().unwrap();

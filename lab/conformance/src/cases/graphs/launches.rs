@@ -98,7 +98,8 @@ fn tasks_that_may_touch_anything(fixture: &dyn Fixture) {
     assert_eq!(*log.lock().unwrap(), [1, 2, 3]);
 }
 
-/// A graph that reads a buffer on every device and then writes it, while the buffer has readers that wait.
+/// A graph that reads a buffer on every device and then writes it, while the buffer has readers
+/// that wait.
 fn behind_any_number_of_readers(fixture: &dyn Fixture) {
     let mut scene = Scene::new(fixture);
     let memory = scene.stage.memory(8);

@@ -139,7 +139,8 @@ fn a_task_runs_what_another_threads_task_waits_for(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let (queue, side) = (stage.out_of_order(), stage.out_of_order());
     let (gate, slot) = (UserEvent::new(), Slot::default());
-    // The first task has this one at hand, which the second waits for; and waits for the second itself.
+    // The first task has this one at hand, which the second waits for; and waits for the second
+    // itself.
     let awaited = slot.clone();
     let second = named(&queue, "second", &[gate.event()], move || {
         let mut event = None;

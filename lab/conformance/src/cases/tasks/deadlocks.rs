@@ -61,7 +61,8 @@ fn a_task_waits_for_itself(fixture: &dyn Fixture) {
     }
 }
 
-/// The state of a task that never runs is dropped before the task's end, so it cannot wait for that.
+/// The state of a task that never runs is dropped before the task's end, so it cannot wait for
+/// that.
 fn a_destructor_waits_for_its_own_command(fixture: &dyn Fixture) {
     struct Waits(Slot, Sender<Result<()>>);
     impl Drop for Waits {

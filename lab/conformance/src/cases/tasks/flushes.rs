@@ -51,8 +51,8 @@ fn a_wait_flushes_what_opens_a_gate_that_it_depends_on(fixture: &dyn Fixture) {
     }
 }
 
-/// A task waits for a user event, which a command completes that is enqueued when the task has long been asleep. Nobody
-/// flushes that command's queue, nor waits for it, but the task.
+/// A task waits for a user event, which a command completes that is enqueued when the task has long
+/// been asleep. Nobody flushes that command's queue, nor waits for it, but the task.
 fn a_wait_flushes_what_comes_later(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let (waits, opens) = (stage.out_of_order(), stage.out_of_order());

@@ -200,7 +200,8 @@ fn commands_that_become_ready_together_need_each_other(fixture: &dyn Fixture) {
     });
 }
 
-/// A command of high priority is taken before the one that its worker would have run next, and blocks until that has run.
+/// A command of high priority is taken before the one that its worker would have run next, and
+/// blocks until that has run.
 fn what_is_run_first_needs_what_it_was_put_before(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queue = stage.out_of_order();
@@ -245,7 +246,8 @@ fn what_is_run_first_needs_what_it_was_put_before(fixture: &dyn Fixture) {
     }
 }
 
-/// Has a callback or waker of an event block until what waits for that event runs: twice, as one is run next.
+/// Has a callback or waker of an event block until what waits for that event runs: twice, as one is
+/// run next.
 fn needs_what_comes_after(
     fixture: &dyn Fixture,
     observe: impl Fn(&Event, Box<dyn FnOnce() + Send>),

@@ -96,8 +96,8 @@ fn whether_a_task_may_wait_is_its_own_devices_to_say(fixture: &dyn Fixture) {
     }
 }
 
-/// One command's end makes a task ready and is waited for by others, on the same devices or not. The task may be run by the
-/// thread in which the command ends, and needs these.
+/// One command's end makes a task ready and is waited for by others, on the same devices or not.
+/// The task may be run by the thread in which the command ends, and needs these.
 fn what_an_end_makes_ready_waits_for_what_is_told_of_that_end(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queues: Vec<Queue> = (0..stage.devices.len())
@@ -131,14 +131,16 @@ fn what_an_end_makes_ready_waits_for_what_is_told_of_that_end(fixture: &dyn Fixt
     }
 }
 
-/// A thread that waits may do the work of what it waits for, and so make a task ready that needs what the thread does next.
+/// A thread that waits may do the work of what it waits for, and so make a task ready that needs
+/// what the thread does next.
 fn what_a_waiting_thread_makes_ready_waits_for_that_thread(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
     let queues: Vec<Queue> = (0..stage.devices.len())
         .map(|device| stage.queue_on(device, QueueOptions::default()))
         .collect();
     let memory = stage.memory(8);
-    // Whoever opens a gate runs all of it on a device whose commands are run by the caller, and so must not be needed.
+    // Whoever opens a gate runs all of it on a device whose commands are run by the caller, and so
+    // must not be needed.
     let runs_by_itself = |at: &usize| !stage.devices[*at].properties().caller_runs;
     let firsts = (0..queues.len())
         .filter(runs_by_itself)

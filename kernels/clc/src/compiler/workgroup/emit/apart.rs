@@ -1,10 +1,14 @@
-//! Work-items of a group that do not all meet at the same places: functions of sub-groups in branches and loops that some take.
+//! Work-items of a group that do not all meet at the same places: functions of sub-groups in
+//! branches and loops that some take.
 //!
 //! 1. Nothing counts as the same for all, so that each work-item has variables of its own.
-//! 2. Work-items stop where they meet or wait, and before they go round a loop again in which they do.
-//! 3. Each has a number of the place where it goes on. The places are numbered in the order in which a work-item comes to them:
-//!    those in a loop before that where it goes round again, this before those after the loop, and those behind barriers last.
-//! 4. The work-items at the lowest place go on, until all are through. So those wait that are further, as they do on a GPU.
+//! 2. Work-items stop where they meet or wait, and before they go round a loop again in which they
+//!    do.
+//! 3. Each has a number of the place where it goes on. The places are numbered in the order in
+//!    which a work-item comes to them: those in a loop before that where it goes round again, this
+//!    before those after the loop, and those behind barriers last.
+//! 4. The work-items at the lowest place go on, until all are through. So those wait that are
+//!    further, as they do on a GPU.
 
 use super::super::graph::{End, Graph};
 use super::super::uniform::Divergence;
@@ -28,7 +32,8 @@ impl Apart {
         let stops = |from: &&usize| graph.stops(**from);
         all.sort_by_key(|at| {
             let Some(from) = graph.before[*at].iter().find(stops) else {
-                // Where a loop is gone round again: behind the last place in it, and before those of loops around it.
+                // Where a loop is gone round again: behind the last place in it, and before those
+                // of loops around it.
                 let again = loops.iter().find(|of| of.header == *at);
                 let is_within = |node: &usize| again.is_some_and(|of| of.nodes[*node]);
                 let within: Vec<usize> = (0..order.len()).filter(is_within).collect();
@@ -74,7 +79,8 @@ pub(super) fn cuts(graph: &Graph) -> BTreeMap<(usize, usize), Cut> {
     ways.chain(again).map(|way| (way, Cut::Outer)).collect()
 }
 
-/// A number for each node: a work-item comes to it after those with lower ones, but where it goes round a loop again.
+/// A number for each node: a work-item comes to it after those with lower ones, but where it goes
+/// round a loop again.
 fn order(graph: &Graph) -> Vec<usize> {
     let count = graph.nodes.len();
     let loops = graph.loops();
@@ -86,7 +92,8 @@ fn order(graph: &Graph) -> Vec<usize> {
     let mut order = vec![usize::MAX; count];
     let mut seen = vec![false; count];
     let mut last = count;
-    // Nodes with those next ones that are still to be visited, of which the last is visited first: the one that leaves most loops.
+    // Nodes with those next ones that are still to be visited, of which the last is visited first:
+    // the one that leaves most loops.
     let visit = |at: usize| {
         let mut next = graph.nodes[at].next.clone();
         next.sort_by_key(|to| std::cmp::Reverse(depth(at, *to)));
@@ -129,7 +136,8 @@ impl Emitter {
         self.go_on(going);
     }
 
-    /// Goes on with those at the lowest place. Where all are then stays as it is until these stop again.
+    /// Goes on with those at the lowest place. Where all are then stays as it is until these stop
+    /// again.
     pub(super) fn next_of_those_apart(
         &self,
         apart: &Apart,

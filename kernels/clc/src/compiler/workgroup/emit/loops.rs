@@ -60,9 +60,10 @@ impl Emitter {
         self.go_on(after);
     }
 
-    /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text makes such metadata.) Where
-    /// it is over a part of a strip, the vectors' loop is to be unrolled, so that what is in the strip's arrays is in registers.
-    /// So many work-items are to be in a vector together, if that is said. Notes are of this loop from here on.
+    /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text
+    /// makes such metadata.) Where it is over a part of a strip, the vectors' loop is to be
+    /// unrolled, so that what is in the strip's arrays is in registers. So many work-items are to
+    /// be in a vector together, if that is said. Notes are of this loop from here on.
     pub(super) fn loop_properties(
         &mut self,
         is_strip: bool,

@@ -1,15 +1,18 @@
-//! Writes the function of work-groups: loops over groups and work-items, around copies of the kernel's instructions.
+//! Writes the function of work-groups: loops over groups and work-items, around copies of the
+//! kernel's instructions.
 //!
-//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (20 numbers of 64 bits: global
-//! size, offset, local size and number of groups along x, y and z, then the dimensions, the address where memory that is
-//! kept ends, a wide offset, beside which the other one is nothing, and the enqueued local size), local memory, memory that is
-//! kept across barriers, and the first group and the one after the last, in order of x, y, z.
+//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (20
+//! numbers of 64 bits: global size, offset, local size and number of groups along x, y and z, then
+//! the dimensions, the address where memory that is kept ends, a wide offset, beside which the
+//! other one is nothing, and the enqueued local size), local memory, memory that is kept across
+//! barriers, and the first group and the one after the last, in order of x, y, z.
 //!
-//! The groups of a call have one size. Those at the ends of a launch may have fewer work-items than was enqueued: code for any
-//! size runs them.
+//! The groups of a call have one size. Those at the ends of a launch may have fewer work-items than
+//! was enqueued: code for any size runs them.
 //!
-//! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of which the optimiser makes
-//! registers. Where a region begins, homes are filled from where the variables were kept; where it ends, they are kept.
+//! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of
+//! which the optimiser makes registers. Where a region begins, homes are filled from where the
+//! variables were kept; where it ends, they are kept.
 
 mod apart;
 mod loops;
@@ -33,7 +36,8 @@ use crate::compiler::{Fault, program};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Bytes from the start of the arguments to that of each: each begins at a multiple of 16, or of its own alignment.
+/// Bytes from the start of the arguments to that of each: each begins at a multiple of 16, or of
+/// its own alignment.
 pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) -> (Vec<u64>, u64) {
     let mut end = 0_u64;
     let places = sizes
@@ -84,7 +88,8 @@ pub(super) struct Emitter {
     group: [Value; 3],
     base: [Value; 3],
     current: Option<(Value, Value)>,
-    /// Operations of addresses that go around, and constants that the optimiser does not see in them.
+    /// Operations of addresses that go around, and constants that the optimiser does not see in
+    /// them.
     cyclic: HashSet<Value>,
     hidden: HashMap<Value, Value>,
     /// Memory of each work-item's own that lies side by side.
@@ -92,7 +97,8 @@ pub(super) struct Emitter {
     /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
     slots: Value,
     result: Value,
-    /// What sub-groups exchange: two results for each work-item, and where those are that may be apart.
+    /// What sub-groups exchange: two results for each work-item, and where those are that may be
+    /// apart.
     results: Value,
     states: Value,
     /// What a version keeps for each work-item and group, and the most that any does.
@@ -111,7 +117,8 @@ struct Version<'a> {
     cuts: BTreeMap<(usize, usize), Cut>,
     /// Headers of loops that work-items leave at different times, and where they go on.
     masked: BTreeMap<usize, Masked>,
-    /// What those that are inside have in common, by the same headers, and how much of it they have at hand.
+    /// What those that are inside have in common, by the same headers, and how much of it they have
+    /// at hand.
     common: BTreeMap<usize, Rc<Common>>,
     at_hand: HashMap<Value, Value>,
     /// Ways by such loops, with their headers: work-items wait there for those that go round.
@@ -119,7 +126,8 @@ struct Version<'a> {
     homes: Vec<Option<Value>>,
     /// Nodes of loops that one work-item goes round after the other.
     one_by_one: Vec<bool>,
-    /// Where variables are kept across outer cuts: an array of all work-items, or, of uniform ones, a place.
+    /// Where variables are kept across outer cuts: an array of all work-items, or, of uniform ones,
+    /// a place.
     outer: HashMap<usize, Value>,
     /// Memory of each work-item's own.
     private: HashMap<Value, Value>,
@@ -148,8 +156,8 @@ struct Split {
     below: Value,
 }
 
-/// A loop that work-items of a strip leave at different times: they go round together until all have left, and those that
-/// have do nothing more.
+/// A loop that work-items of a strip leave at different times: they go round together until all
+/// have left, and those that have do nothing more.
 #[derive(Clone, Copy)]
 struct Masked {
     /// Where they go on.
@@ -369,7 +377,8 @@ impl Emitter {
         LLVMBuildInBoundsGEP2(self.builder, of, pointer, &raw const index, 1, UNNAMED)
     }
 
-    /// Writes what precedes the first version: arguments, and the loop over groups. What the versions are to go to.
+    /// Writes what precedes the first version: arguments, and the loop over groups. What the
+    /// versions are to go to.
     pub(super) fn begin(&mut self) -> Block {
         let start = self.block("start");
         self.go_on(start);
@@ -460,7 +469,8 @@ impl Emitter {
         ways
     }
 
-    /// What an instruction without effect becomes for the first work-item of the group, or for the last.
+    /// What an instruction without effect becomes for the first work-item of the group, or for the
+    /// last.
     pub(super) fn at_corner(&mut self, value: Value, last: bool) -> Value {
         if value.opcode().is_none() {
             return self.constant_or_argument(value);
@@ -516,7 +526,8 @@ impl Emitter {
         }
     }
 
-    /// What a work-item has of its own for an `alloca`: its type, or bytes where those of that type do not suffice.
+    /// What a work-item has of its own for an `alloca`: its type, or bytes where those of that type
+    /// do not suffice.
     pub(super) fn own_memory(&self, alloca: Value) -> Type {
         let of = LLVMGetAllocatedType(alloca);
         match own_bytes(alloca, self.layout) {
@@ -829,7 +840,8 @@ fn cuts(
     cuts
 }
 
-/// The regions between inner cuts that work-items come to from an outer one before they come to another.
+/// The regions between inner cuts that work-items come to from an outer one before they come to
+/// another.
 fn inner_regions(version: &Version<'_>, target: usize) -> Vec<Key> {
     let mut keys = vec![(target, true)];
     let mut at = 0;

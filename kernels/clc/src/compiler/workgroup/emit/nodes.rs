@@ -11,8 +11,9 @@ use crate::compiler::llvm::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 impl Emitter {
-    /// Writes a turn of a loop that work-items leave at different times. All take what they have in hand and put it back, so
-    /// that the loop over work-items has no access that depends on whether one is in the loop still.
+    /// Writes a turn of a loop that work-items leave at different times. All take what they have in
+    /// hand and put it back, so that the loop over work-items has no access that depends on whether
+    /// one is in the loop still.
     pub(super) fn turn(
         &mut self,
         version: &mut Version<'_>,
@@ -67,7 +68,8 @@ impl Emitter {
         LLVMBuildCondBr(self.builder, is_inside, going, gone);
         self.go_on(gone);
         for variable in &alive {
-            // Nobody looks at it any more. Were it kept, each turn would wait for the test that ended the one before.
+            // Nobody looks at it any more. Were it kept, each turn would wait for the test that
+            // ended the one before.
             let is_over = !version.variables.alive[masked.after].has(*variable);
             if is_over && differs(version, *variable) {
                 let of = version.variables.all[*variable].value().ty();
@@ -106,8 +108,9 @@ impl Emitter {
         Ok(())
     }
 
-    /// How many work-items a vector has, where a masked loop reads or writes bytes: as many as it has words. The optimiser would
-    /// have it be half of them if a number of 64 bits is kept, as indices are.
+    /// How many work-items a vector has, where a masked loop reads or writes bytes: as many as it
+    /// has words. The optimiser would have it be half of them if a number of 64 bits is kept, as
+    /// indices are.
     fn together(&self, version: &Version<'_>, header: usize) -> Option<u64> {
         let Registers { numbers, .. } = self.registers;
         let is_narrow = |of: Type| of.is_integer(8) || of.is_integer(16);
@@ -124,7 +127,8 @@ impl Emitter {
         (narrow && u64::from(length).is_multiple_of(numbers)).then_some(numbers)
     }
 
-    /// Places for a loop's counters, with what they begin as. They are no longer variables of each work-item.
+    /// Places for a loop's counters, with what they begin as. They are no longer variables of each
+    /// work-item.
     fn counters(
         &mut self,
         version: &mut Version<'_>,
@@ -152,7 +156,8 @@ impl Emitter {
         counters.collect()
     }
 
-    /// Writes what is the same for all in a turn, before it: the counters, and what is read by them alone.
+    /// Writes what is the same for all in a turn, before it: the counters, and what is read by them
+    /// alone.
     fn common_reads(
         &mut self,
         version: &mut Version<'_>,
@@ -264,7 +269,8 @@ impl Emitter {
         *version.homes[variable].get_or_insert_with(|| self.alloca(of, false))
     }
 
-    /// Writes the nodes of a region for a work-item; the cuts that it may come to, none for the end of the kernel.
+    /// Writes the nodes of a region for a work-item; the cuts that it may come to, none for the end
+    /// of the kernel.
     pub(super) fn nodes(
         &mut self,
         version: &mut Version<'_>,
@@ -421,8 +427,9 @@ impl Emitter {
         stops.collect()
     }
 
-    /// Leaves uniform variables that are not alive where work-items go on undefined. Were they left alone, the loop over
-    /// work-items would seem to carry them from one to the next where there is another way on, on which they are set.
+    /// Leaves uniform variables that are not alive where work-items go on undefined. Were they left
+    /// alone, the loop over work-items would seem to carry them from one to the next where there is
+    /// another way on, on which they are set.
     pub(super) fn forget(&self, version: &Version<'_>, strip: &Strip, to: usize, stop: usize) {
         // Work-items that are through go no way that others do not.
         if version.through.is_some() {
@@ -545,7 +552,8 @@ impl Emitter {
         self.at(element, version.private[&value], item.in_group)
     }
 
-    /// An address in memory that lies side by side, this far from another one as each work-item counts.
+    /// An address in memory that lies side by side, this far from another one as each work-item
+    /// counts.
     fn beside(&self, from: Value, parts: impl Iterator<Item = (Option<Value>, u64)>) -> Value {
         let mut distance = self.wide(0);
         for (index, bytes) in parts {
@@ -562,8 +570,8 @@ impl Emitter {
         self.at(self.int(8), from, distance)
     }
 
-    /// A byte, or two, as a part of the word that it lies in: processors gather words alone. A word that is aligned is there as a
-    /// whole if a part of it is.
+    /// A byte, or two, as a part of the word that it lies in: processors gather words alone. A word
+    /// that is aligned is there as a whole if a part of it is.
     fn part_of_word(&self, address: Value, of: Type, item: &Item) -> Value {
         let number = LLVMBuildCast(self.builder, op::PTR_TO_INT, address, self.int(64), UNNAMED);
         let within = self.operate(op::AND, number, self.wide(3));
@@ -642,8 +650,9 @@ impl Emitter {
         copy
     }
 
-    /// A number that goes around, with this not to be seen. LLVM up to 21 takes it for one that does not where it makes one
-    /// access of several (llvm-project issue 156849), or makes vectors for the case alone that it does not.
+    /// A number that goes around, with this not to be seen. LLVM up to 21 takes it for one that
+    /// does not where it makes one access of several (llvm-project issue 156849), or makes vectors
+    /// for the case alone that it does not.
     fn going_around(&mut self, copy: Value) -> Value {
         if copy.opcode() == Some(op::AND)
             && let by = LLVMGetOperand(copy, 1)
@@ -657,7 +666,8 @@ impl Emitter {
         self.operate(op::AND, copy, every_bit)
     }
 
-    /// An atomic change of memory that only this thread has at hand, as plain accesses; none if it is one that has no such form.
+    /// An atomic change of memory that only this thread has at hand, as plain accesses; none if it
+    /// is one that has no such form.
     pub(super) fn by_one_thread(&self, change: Value, operands: &[Value]) -> Option<Value> {
         let place = operands[0];
         if change.opcode() == Some(op::ATOMIC_CMPXCHG) {

@@ -1,4 +1,5 @@
-//! What is noted of a version as it is written, if somebody asks: see [`Notes`](super::super::notes::Notes).
+//! What is noted of a version as it is written, if somebody asks: see
+//! [`Notes`](super::super::notes::Notes).
 
 use super::super::graph::{End, Graph, Loop};
 use super::super::guard::Guard;
@@ -140,7 +141,8 @@ impl Emitter {
         self.notes = Some(notes);
     }
 
-    /// Notes the loops that are cut for strips of work-items: where regions begin that are reached from one outer cut.
+    /// Notes the loops that are cut for strips of work-items: where regions begin that are reached
+    /// from one outer cut.
     pub(super) fn note_strips(&mut self, version: &Version<'_>, keys: &[Key], strip: Option<u64>) {
         let Some(strip) = strip else { return };
         let Some(mut notes) = self.notes.take() else {
@@ -208,7 +210,8 @@ impl Emitter {
         }
     }
 
-    /// Values, as people know them: by the variables of the text, or by the lines that they come from; and their bytes.
+    /// Values, as people know them: by the variables of the text, or by the lines that they come
+    /// from; and their bytes.
     fn named(&self, values: &[Value]) -> String {
         let bytes = values
             .iter()
@@ -257,8 +260,8 @@ impl Emitter {
     }
 }
 
-/// The variable of the text that a value is of, as far as its name tells: what is changed has the variable's name, and what is
-/// computed a name that clang gives such instructions.
+/// The variable of the text that a value is of, as far as its name tells: what is changed has the
+/// variable's name, and what is computed a name that clang gives such instructions.
 fn variable(value: Value) -> Option<String> {
     const OF_CLANG: [&str; 27] = [
         "", "add", "and", "arrayidx", "call", "cmp", "cond", "conv", "dec", "div", "idxprom",

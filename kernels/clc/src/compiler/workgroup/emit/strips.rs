@@ -41,7 +41,8 @@ impl Below {
     }
 }
 
-/// Whether a comparison holds for numbers below its right side, or for the others; none if for neither.
+/// Whether a comparison holds for numbers below its right side, or for the others; none if for
+/// neither.
 fn below(predicate: i32) -> Option<(bool, Below)> {
     Some(match predicate {
         compare::ULT => (true, Below::Unsigned),
@@ -156,8 +157,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// How many work-items a strip has, so that what crosses inner cuts may stay in registers, and the lines that are read, of
-    /// which a loop may take one number at a time, in the cache.
+    /// How many work-items a strip has, so that what crosses inner cuts may stay in registers, and
+    /// the lines that are read, of which a loop may take one number at a time, in the cache.
     pub(super) fn strip_length(&self, crossing: u64, stride: u64) -> u64 {
         // Of the numbers that vector registers have, half: the others are for what is computed.
         let Registers { count, numbers } = self.registers;
@@ -302,8 +303,9 @@ impl Emitter {
         Ok(exits)
     }
 
-    /// Where the work-items of a strip part at a branch that compares the number within the group, along x, with what is the
-    /// same for all: the first so many go one way, and the others the other.
+    /// Where the work-items of a strip part at a branch that compares the number within the group,
+    /// along x, with what is the same for all: the first so many go one way, and the others the
+    /// other.
     pub(super) fn split(
         &mut self,
         version: &Version<'_>,

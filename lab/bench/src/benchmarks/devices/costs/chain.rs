@@ -1,4 +1,5 @@
-//! Kernels that wait for each other, from the release of the first, or from the first enqueue, or recorded.
+//! Kernels that wait for each other, from the release of the first, or from the first enqueue, or
+//! recorded.
 
 use super::super::matmul::MODES;
 use super::super::side::rows;
@@ -108,8 +109,9 @@ pub(super) fn chain(
     by_hand.map_or(Ok(()), |by_hand| by_hand.verify(session, "chain"))
 }
 
-/// Runs a chain, held back for so long after it was enqueued, or not at all, and waits for all of it; gives the seconds from
-/// the release, or from the first enqueue. Every command has its event, kept until all are over.
+/// Runs a chain, held back for so long after it was enqueued, or not at all, and waits for all of
+/// it; gives the seconds from the release, or from the first enqueue. Every command has its event,
+/// kept until all are over.
 fn run_chain(counter: &Counter, kernels: usize, held: Option<Duration>) -> Result<f64, BenchError> {
     let gate = UserEvent::new();
     let mut events = Vec::with_capacity(kernels);

@@ -94,8 +94,8 @@ impl Counter {
         self.queue.wait().doing("waiting for a queue")
     }
 
-    /// Launches once, with timestamps, and hears of its end. Gives the microseconds that both took beyond the kernel's own
-    /// time by these.
+    /// Launches once, with timestamps, and hears of its end. Gives the microseconds that both took
+    /// beyond the kernel's own time by these.
     pub(super) fn beyond_kernel(
         &self,
         loops: Option<u32>,

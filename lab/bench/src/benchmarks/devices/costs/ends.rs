@@ -75,8 +75,8 @@ impl Hearing {
     }
 }
 
-/// How much later a thread that sleeps runs when it is woken after `long` than when it is woken soon, in microseconds: the
-/// system's part, where one is told of ends.
+/// How much later a thread that sleeps runs when it is woken after `long` than when it is woken
+/// soon, in microseconds: the system's part, where one is told of ends.
 fn later_awake(runtime: &Runtime, long: Duration) -> Result<f64, BenchError> {
     let woken = |after: Duration| {
         let user = UserEvent::new();
@@ -180,7 +180,8 @@ impl Sides {
         let started = Instant::now();
         ours()?;
         let times = times(session, started.elapsed());
-        // Each has the device to itself before it is timed: the other side's context was the device's until then.
+        // Each has the device to itself before it is timed: the other side's context was the
+        // device's until then.
         let mut contenders = vec![Contender::new("quipu", || {
             ours()?;
             mean(times, ours)
@@ -204,7 +205,8 @@ impl Sides {
         Ok(case)
     }
 
-    /// How much later one hears of the end of a kernel whose loop goes round so often. The case that was measured.
+    /// How much later one hears of the end of a kernel whose loop goes round so often. The case
+    /// that was measured.
     fn later(
         &self,
         session: &Session<'_>,
@@ -239,7 +241,8 @@ impl Sides {
             let sleeper = || later_awake(runtime, LONG_KERNEL);
             contenders.push(Contender::new("a sleeping thread", sleeper));
         }
-        // Each sample is of one launch, and a device's clock makes it longer or shorter by more than is looked for.
+        // Each sample is of one launch, and a device's clock makes it longer or shorter by more
+        // than is looked for.
         let plan = Plan {
             rounds: plan.rounds * session.scale().choose(66, 24, 1),
             ..*plan

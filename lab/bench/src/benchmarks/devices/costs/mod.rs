@@ -3,15 +3,18 @@
 //! Every command adds one to the same number, so all are a chain, and the number says how many ran.
 //!
 //! 1. *enqueue*: the time of the calls alone, of commands that run meanwhile.
-//! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the interface has; and the same of
-//!    a future: *launch and await* under tokio, which is told, *launch and poll its future* by a scheduler that
-//!    [polls the context](quipu::Context::poll) itself.
-//! 3. *…, how much later after long*: how much more that takes of a kernel of 2.5 ms, for which who waits in callback mode
-//!    sleeps, than of one that takes no time; each less its own time by the device's timestamps. What the system takes longer
-//!    to run a thread that has slept for so long is beside it, where that is how one hears of it, and not its delay.
-//! 4. *chain*: kernels that wait for each other, per kernel, from the release of a user event that has held them all
-//!    back (for a while, or just as long as it took to enqueue them), or from the first enqueue, or recorded and
-//!    launched as one; beside launches one by one and, of CUDA, the replay of a graph made by hand.
+//! 2. *launch and wait*, in callback and in polling mode, beside each way to wait that the
+//!    interface has; and the same of a future: *launch and await* under tokio, which is told,
+//!    *launch and poll its future* by a scheduler that [polls the context](quipu::Context::poll)
+//!    itself.
+//! 3. *…, how much later after long*: how much more that takes of a kernel of 2.5 ms, for which who
+//!    waits in callback mode sleeps, than of one that takes no time; each less its own time by the
+//!    device's timestamps. What the system takes longer to run a thread that has slept for so long
+//!    is beside it, where that is how one hears of it, and not its delay.
+//! 4. *chain*: kernels that wait for each other, per kernel, from the release of a user event that
+//!    has held them all back (for a while, or just as long as it took to enqueue them), or from the
+//!    first enqueue, or recorded and launched as one; beside launches one by one and, of CUDA, the
+//!    replay of a graph made by hand.
 
 mod chain;
 mod counter;

@@ -6,9 +6,9 @@
 //! | `points` | a cloud of points of a depth camera at the first node, sorted at the second |
 //!
 //! Buffers have room for the worst case, of which a frame uses little. So there are four ways: only
-//! the bytes in use move, or whole buffers do; and bytes go from node to node, on a network that is no
-//! hindrance, or by way of the client, both of whose links share one slow network. A fifth way uses no
-//! node: the client's own processor does all.
+//! the bytes in use move, or whole buffers do; and bytes go from node to node, on a network that is
+//! no hindrance, or by way of the client, both of whose links share one slow network. A fifth way
+//! uses no node: the client's own processor does all.
 //!
 //! Beside the ways, on the same network, go TLS and TCP alone, with as many bytes as a frame uses.
 
@@ -30,8 +30,8 @@ use quipu::{Context, Device};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// The ways over nodes: whether buffers have content sizes, and whether nodes are used together. The
-/// first is measured against the last, and against [`OWN`].
+/// The ways over nodes: whether buffers have content sizes, and whether nodes are used together.
+/// The first is measured against the last, and against [`OWN`].
 const WAYS: [(&str, bool, bool); 4] = [
     ("what is in use, node to node", true, true),
     ("what is in use, through the client", true, false),
@@ -42,13 +42,13 @@ const WAYS: [(&str, bool, bool); 4] = [
 /// The name of the way without nodes.
 const OWN: &str = "the client's own processor";
 
-/// The least frame rate of the first way, as a multiple of the last way's: of frames of 1280 x 720 pixels, and of smaller
-/// ones, whose round trips take a larger part of the time.
+/// The least frame rate of the first way, as a multiple of the last way's: of frames of 1280 x 720
+/// pixels, and of smaller ones, whose round trips take a larger part of the time.
 const FASTER: [f64; 2] = [10.0, 3.0];
 /// The most bytes of the first way, as a part of the last way's.
 const BYTES: f64 = 0.05;
-/// The same of the client's processor time. What a frame costs beside its bytes, such as commands and wake-ups, does not
-/// shrink with them.
+/// The same of the client's processor time. What a frame costs beside its bytes, such as commands
+/// and wake-ups, does not shrink with them.
 const PROCESSOR: f64 = 0.4;
 /// Bytes that ask for a frame.
 const WORDS: usize = 96;

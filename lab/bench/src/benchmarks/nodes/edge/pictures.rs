@@ -1,8 +1,8 @@
 //! Pictures: a camera at the first node, a decoder at the second.
 //!
-//! A picture is decoded at the second node. The client gets it as the camera gave it, and decodes it
-//! with hardware of its own, which is not part of this. A picture has room for the bytes of all its
-//! pixels, of which its JPEG uses few.
+//! A picture is decoded at the second node. The client gets it as the camera gave it, and decodes
+//! it with hardware of its own, which is not part of this. A picture has room for the bytes of all
+//! its pixels, of which its JPEG uses few.
 
 use super::Stream;
 use crate::benchmarks::nodes::cluster::Offer;

@@ -1,8 +1,9 @@
 //! A cloud of points: a depth camera at the first node, a sorter at the second.
 //!
-//! The first node makes a sparse cloud of a depth image: a point for each pixel whose depth the camera
-//! knows, one of sixteen or so. The second node sorts the points by depth, the farthest first. The
-//! client blends them into a picture in this order. A cloud has room for a point of each pixel.
+//! The first node makes a sparse cloud of a depth image: a point for each pixel whose depth the
+//! camera knows, one of sixteen or so. The second node sorts the points by depth, the farthest
+//! first. The client blends them into a picture in this order. A cloud has room for a point of each
+//! pixel.
 
 #![allow(clippy::needless_range_loop, reason = "kernels go by index")]
 
@@ -16,8 +17,8 @@ use std::num::NonZero;
 /// Depths are numbers from 1 to this.
 const DEPTHS: usize = 4096;
 
-/// A depth image: of each pixel the depth in the lower half, and the light in the upper half. Zero is a
-/// pixel whose depth is not known.
+/// A depth image: of each pixel the depth in the lower half, and the light in the upper half. Zero
+/// is a pixel whose depth is not known.
 #[kernel]
 fn measure_depths(
     _acc: &impl Accelerator<1>,
@@ -39,8 +40,8 @@ fn measure_depths(
     }
 }
 
-/// The cloud of a depth image, and the number of its bytes. A point has 16 bits each for depth, light,
-/// column and row, the lowest first. One thread does all.
+/// The cloud of a depth image, and the number of its bytes. A point has 16 bits each for depth,
+/// light, column and row, the lowest first. One thread does all.
 #[kernel]
 fn make_cloud(
     _acc: &impl Accelerator<1>,
@@ -63,8 +64,8 @@ fn make_cloud(
     unsafe { size.write(0, 8 * count as u64) };
 }
 
-/// A cloud by depth, the farthest point first, and of one depth in the order of the pixels. One thread
-/// does all.
+/// A cloud by depth, the farthest point first, and of one depth in the order of the pixels. One
+/// thread does all.
 #[kernel]
 fn sort_cloud(_acc: &impl Accelerator<1>, cloud: &[u64], size: &[u64], sorted: RawMut<u64>) {
     let cloud = &cloud[..(size[0] / 8) as usize];
