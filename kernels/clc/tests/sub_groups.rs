@@ -547,3 +547,43 @@ fn truths_are_reduced_and_scanned() {
         }
     }
 }
+
+/// A sub-group that exchanges values has at most 128 work-items. A kernel that exchanges none has
+/// its work-group as one sub-group, so that no sub-group of it waits for another.
+#[test]
+fn sub_groups_are_small_where_they_exchange_values() {
+    let Some(program) = program(
+        "kernel void sums(global const int *x, global uint *to) {
+            size_t i = get_global_linear_id();
+            global uint *r = to + 4 * i;
+            r[0] = sub_group_reduce_add(x[i]); r[1] = get_sub_group_size();
+            r[2] = get_num_sub_groups(); r[3] = get_sub_group_local_id();
+        }
+        kernel void numbers(global const int *x, global uint *to) {
+            size_t i = get_global_linear_id();
+            global uint *r = to + 4 * i;
+            sub_group_barrier(CLK_GLOBAL_MEM_FENCE);
+            r[0] = x[i]; r[1] = get_sub_group_size();
+            r[2] = get_num_sub_groups(); r[3] = get_sub_group_local_id();
+        }",
+    ) else {
+        return;
+    };
+    for local in SIZES {
+        let items: usize = local.iter().product();
+        let x: Vec<i32> = (0..2 * items).map(|at| at as i32 * 3 + 1).collect();
+        let sums: Vec<u32> = run(&program, "sums", local, &x, 4);
+        let numbers: Vec<u32> = run(&program, "numbers", local, &x, 4);
+        for at in 0..2 * items {
+            let (group, item) = (at / items, at % items);
+            let lanes = lanes(item, items, 128);
+            let those = group * items + lanes.start..group * items + lanes.end;
+            let sum: i32 = x[those].iter().sum();
+            let (size, count) = (lanes.len(), items.div_ceil(128));
+            let wanted = [sum as usize, size, count, item - lanes.start].map(|one| one as u32);
+            assert_eq!(sums[4 * at..][..4], wanted, "{local:?} {at}");
+            let wanted = [x[at] as u32, items as u32, 1, item as u32];
+            assert_eq!(numbers[4 * at..][..4], wanted, "{local:?} {at}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 // Functions of sub-groups, after those of `later.cl`. A sub-group is the whole work-group, or as many work-items as `__q_width`
-// says, by their linear number.
+// says, by their linear number. `__q_parts` is the same number. A kernel that calls `__q_width`, too, exchanges values in its
+// sub-groups, and a kernel that only calls `__q_parts` does not.
 //
 // Work-items *meet* where they call such a function: all of the work-group, or, where they are apart, those that came there by the
 // same call. Each writes its own slot, they meet, the first one of each sub-group computes, and they meet again. A result lies
@@ -9,14 +10,15 @@
 __attribute__((convergent)) void __q_meet(void);
 PURE bool __q_whole(void);
 PURE uint __q_width(void);
+PURE uint __q_parts(void);
 // True if work-items may be apart; then they are together that have the same number here.
 PURE bool __q_apart(void);
 PURE const uint *__q_states(void);
-// As many work-items as a ballot has bits. A kernel that asks for it has no larger sub-groups.
+// As many work-items as a ballot has bits.
 PURE uint __q_most(void);
 // Two for each work-item.
 PURE ulong *__q_results(void);
-#define WIDTH ((size_t)__q_width())
+#define WIDTH ((size_t)__q_parts())
 #define LANE (__q_whole() ? OWN : OWN % WIDTH)
 #define BASE (__q_whole() ? 0 : OWN - OWN % WIDTH)
 #define LIMIT (__q_whole() || ALL < BASE + WIDTH ? ALL : BASE + WIDTH)
@@ -34,8 +36,6 @@ GO_AROUND(long, ulong) GO_AROUND(ulong, ulong) GO_AROUND(half, half) GO_AROUND(f
 #define EITHER(a, b) ((a) != 0 || (b) != 0)
 #define ONE_OF(a, b) (((a) != 0) != ((b) != 0))
 
-OVER size_t __q_first(void) { size_t i = BASE; while (!HERE(i)) i++; return i; }
-
 OVER uint get_sub_group_size(void) { return (uint)(LIMIT - BASE); }
 #define ENQUEUED (__q_info(17) * __q_info(18) * __q_info(19))
 OVER uint get_max_sub_group_size(void) { return (uint)(__q_whole() || ENQUEUED < WIDTH ? ENQUEUED : WIDTH); }
@@ -46,7 +46,12 @@ OVER uint get_sub_group_local_id(void) { return (uint)LANE; }
 OVER void sub_group_barrier(uint flags) { __q_meet(); }
 OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_meet(); }
 
-// What those who are here make of their numbers; a function of each name.
+// The functions from here on exchange values.
+#undef WIDTH
+#define WIDTH ((size_t)__q_width())
+OVER size_t __q_first(void) { size_t i = BASE; while (!HERE(i)) i++; return i; }
+
+// Reductions and scans over the work-items that are here; a function of each name.
 #define FOLD(reduced, inclusive, exclusive, T, start, with) \
     OVER T reduced(T x) { \
         SLOT(T, OWN) = x; __q_meet(); \

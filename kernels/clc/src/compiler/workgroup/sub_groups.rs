@@ -6,8 +6,8 @@ use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
-/// The number of bits of a ballot: as many work-items as a sub-group of a kernel that asks for
-/// ballots has at most.
+/// The number of bits of a ballot. A sub-group whose work-items exchange values has as many
+/// work-items at most, unless the kernel names a size.
 pub(crate) const BALLOT_BITS: u64 = 128;
 
 /// The metadata with the size that a kernel's sub-groups must have. SPIR-V's translator calls the
@@ -17,14 +17,15 @@ pub(crate) const REQUIRED_SIZE: &str = "intel_reqd_sub_group_size";
 /// The functions that become constants.
 const WHOLE: &str = "__q_whole";
 const WIDTH: &str = "__q_width";
+const PARTS: &str = "__q_parts";
 const APART: &str = "__q_apart";
 const MOST: &str = "__q_most";
 
 /// How many work-items a sub-group of a kernel has; none if it is the whole work-group.
 pub(crate) fn size(context: Context, kernel: Value) -> Option<u64> {
     let required = numbers(context, kernel, REQUIRED_SIZE).first().copied();
-    let is_for_ballots = calls(kernel).any(|(_, name)| name == MOST);
-    required.or(is_for_ballots.then_some(BALLOT_BITS))
+    let exchanges = calls(kernel).any(|(_, name)| name == WIDTH || name == MOST);
+    required.or(exchanges.then_some(BALLOT_BITS))
 }
 
 /// True if a kernel asks for ballots.
@@ -65,7 +66,7 @@ pub(crate) fn resolve(
     for (call, name) in all {
         let value = match name.as_str() {
             WHOLE => u64::from(is_whole),
-            WIDTH => size.unwrap_or(BALLOT_BITS).max(1),
+            WIDTH | PARTS => size.unwrap_or(BALLOT_BITS).max(1),
             APART => u64::from(are_apart),
             MOST => BALLOT_BITS,
             _ => continue,
