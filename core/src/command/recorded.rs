@@ -6,9 +6,11 @@
 use super::slot::Slot;
 use super::view::CommandView;
 use crate::error::Error;
+use crate::process::is_forked;
 use crate::router::{Router, is_same};
 use crate::sync::lock;
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -63,7 +65,17 @@ pub(crate) struct Shared {
 /// The object that a driver has made of a graph.
 pub(crate) struct Taken {
     pub(crate) driver: Arc<dyn Router>,
-    pub(crate) made: Box<dyn Any + Send + Sync>,
+    /// Kept in a child of `fork`, where the vendor's library must not be called.
+    pub(crate) made: ManuallyDrop<Box<dyn Any + Send + Sync>>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !is_forked() {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.made) };
+        }
+    }
 }
 
 // SAFETY: slots are touched as `graph` says: by the owners of the commands.

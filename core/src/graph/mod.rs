@@ -148,6 +148,11 @@ impl Shared {
 
 impl Drop for Commands {
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Bodies are users' values, whose destructors may need threads that are not there.
+            std::mem::forget(std::mem::take(&mut self.0));
+            return;
+        }
         for recorded in self.0.drain(..) {
             let slot = recorded.slot;
             // SAFETY: no launch is under way, for it would keep the graph; so nobody else touches

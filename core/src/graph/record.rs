@@ -27,6 +27,7 @@ use crate::queue::{Queue, QueueShared};
 use crate::region::Region;
 use crate::state::WANT_EACH;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -754,7 +755,7 @@ fn offer(graph: &Graph) {
     {
         let taken = Taken {
             driver: driver.clone(),
-            made,
+            made: ManuallyDrop::new(made),
         };
         let _ = graph.0.taken.set(taken);
     }

@@ -291,6 +291,15 @@ impl Memory {
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`cold`](Self::cold); none in a child of `fork` whose parent had it locked, for there it
+    /// is never unlocked.
+    fn cold_or_forked(&self) -> Option<std::sync::MutexGuard<'_, Cold>> {
+        match crate::process::is_forked() {
+            true => self.cold.try_lock().ok(),
+            false => Some(self.cold()),
+        }
+    }
+
     /// Waits for the last users of an object whose context has ended: for their queues they are
     /// over, and the threads that end them are about to close their lists.
     #[cold]
@@ -400,7 +409,9 @@ impl Memory {
 
     /// Sets the label shown in errors and traces.
     pub fn set_label(&self, label: &str) {
-        self.cold().label = Some(label.to_owned());
+        if let Some(mut cold) = self.cold_or_forked() {
+            cold.label = Some(label.to_owned());
+        }
     }
 
     /// Has errors count the content in elements of so many bytes.
@@ -427,10 +438,8 @@ impl Memory {
     /// The label, or a name made of the id.
     #[must_use]
     pub fn label(&self) -> String {
-        self.cold()
-            .label
-            .clone()
-            .unwrap_or_else(|| format!("buffer {}", self.id))
+        let label = self.cold_or_forked().and_then(|cold| cold.label.clone());
+        label.unwrap_or_else(|| format!("buffer {}", self.id))
     }
 
     /// Names another object whose first eight bytes hold, little-endian, the number of this

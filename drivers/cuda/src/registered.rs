@@ -27,8 +27,21 @@ impl Registered {
             return false;
         };
         let name = std::ptr::from_ref(&NAME).addr();
-        let make = || Self::of(&live.context, range.bytes());
+        let mut refused = None;
+        let make = || {
+            let taken = register(&live.context, &range.bytes());
+            let taken = taken.map_err(|error| refused = Some(error));
+            Self {
+                start: taken.is_ok().then_some(range.bytes().start),
+                context: live.context.clone(),
+            }
+        };
         let is_taken = range.keep(name, make, |kept: &Self| kept.start.is_some());
+        // Other threads wait inside of `keep`, and a subscriber of the log may wait for them.
+        if let Some(error) = refused {
+            let bytes = range.bytes().len();
+            quietly(|| tracing::debug!(?error, bytes, "CUDA does not take pinned memory"));
+        }
         is_taken.unwrap_or(false)
     }
 
@@ -43,23 +56,6 @@ impl Registered {
     /// True if these bytes stay where they are, and CUDA was not told of them yet.
     pub(crate) fn is_to_be(host: *const u8, length: u64) -> bool {
         PinnedRange::of(host, length as usize).is_some() && Self::known(host, length).is_none()
-    }
-
-    fn of(context: &Arc<Context>, bytes: Range<usize>) -> Self {
-        let taken = register(context, &bytes);
-        if let Err(error) = &taken {
-            quietly(|| {
-                tracing::debug!(
-                    ?error,
-                    bytes = bytes.len(),
-                    "CUDA does not take pinned memory"
-                );
-            });
-        }
-        Self {
-            start: taken.is_ok().then_some(bytes.start),
-            context: context.clone(),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Copies of a command's bytes on the host.
 
+use quipu_scheduler::RawArgument;
 use quipu_scheduler::access::Argument;
 use quipu_scheduler::memory::Memory;
 use std::ops::Range;
@@ -31,14 +32,22 @@ impl Copied {
         (range.start % LINE as u64) as usize
     }
 
+    /// A pointer to a part of the range, which `of` lies within. It stays valid beside pointers to
+    /// other parts, also where these overlap.
+    fn pointer(&mut self, of: &Range<u64>) -> *mut u8 {
+        assert!(self.range.start <= of.start && of.end <= self.range.end);
+        let start = (of.start - self.range.start) as usize + Self::skipped(&self.range);
+        let lines = self.lines.as_mut_ptr().cast::<u8>();
+        // SAFETY: the lines have the bytes of the whole range.
+        unsafe { lines.add(start) }
+    }
+
     /// A part of the range; `of` lies within it.
     pub(crate) fn bytes(&mut self, of: &Range<u64>) -> &mut [u8] {
-        let start = (of.start - self.range.start) as usize + Self::skipped(&self.range);
-        let length = self.lines.len() * LINE;
-        // SAFETY: a line is so many bytes, all of them initialised.
-        let all =
-            unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<u8>(), length) };
-        &mut all[start..start + (of.end - of.start) as usize]
+        let length = (of.end - of.start) as usize;
+        // SAFETY: the lines have so many bytes from there on, all of them initialised, and are
+        // borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(of), length) }
     }
 }
 
@@ -71,12 +80,26 @@ impl Copies {
 
     /// An argument's bytes.
     pub(crate) fn bytes(&mut self, argument: &Argument<'_>) -> &mut [u8] {
+        let copy = self.copy_of(argument);
+        copy.map_or(&mut [], |copy| copy.bytes(&argument.range()))
+    }
+
+    /// An argument's bytes, for a command that may have several arguments with the same.
+    pub(crate) fn raw(&mut self, argument: &Argument<'_>) -> RawArgument {
+        let range = argument.range();
+        let copy = self.copy_of(argument);
+        RawArgument {
+            pointer: copy.map_or(std::ptr::null_mut(), |copy| copy.pointer(&range)),
+            length: (range.end - range.start) as usize,
+        }
+    }
+
+    fn copy_of(&mut self, argument: &Argument<'_>) -> Option<&mut Copied> {
         let memory = NonNull::from(argument.memory());
         let range = argument.range();
         let has = |(of, copy): &&mut (NonNull<Memory>, Copied)| {
             *of == memory && copy.range.start <= range.start && range.end <= copy.range.end
         };
-        let copy = self.0.iter_mut().find(has);
-        copy.map_or(&mut [], |(_, copy)| copy.bytes(&range))
+        self.0.iter_mut().find(has).map(|(_, copy)| copy)
     }
 }

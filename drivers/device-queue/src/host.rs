@@ -9,7 +9,6 @@ use crate::copies::{Copied, Copies};
 use crate::error::of_call;
 use crate::vendor::{Vendor, VendorDevice};
 use crate::work::Work;
-use quipu_scheduler::access::Argument;
 use quipu_scheduler::error::Result;
 use quipu_scheduler::native::panicked;
 use quipu_scheduler::operation::{Migration, Operation};
@@ -125,14 +124,8 @@ impl<V: Vendor> Work<'_, V> {
                 read.map_err(failed)?;
             }
         }
-        let mut resolve = |argument: &Argument<'_>| {
-            let bytes = copies.bytes(argument);
-            RawArgument {
-                pointer: bytes.as_mut_ptr(),
-                length: bytes.len(),
-            }
-        };
-        let arguments: Vec<RawArgument> = command.arguments().iter().map(&mut resolve).collect();
+        let all = command.arguments().iter();
+        let arguments: Vec<RawArgument> = all.map(|argument| copies.raw(argument)).collect();
         match command.operation() {
             // SAFETY: the arguments are copies of the command's, in order; the host's side is the
             // transfer's to use.

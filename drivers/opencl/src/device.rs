@@ -258,7 +258,26 @@ pub(crate) fn all() -> Result<Vec<Device>> {
     // Vendors' libraries are initialised by the first call, and not all of them stand two threads
     // that make it (PoCL 3.1 has no devices for one of them, or ends the process).
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left_out = Vec::new();
+    let found = {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        look(&mut left_out)
+    };
+    // A subscriber of the log may look for devices itself, so the lock is not held.
+    for LeftOut { what, problem } in left_out {
+        quietly(|| tracing::warn!(problem, "an OpenCL {what} is left out"));
+    }
+    found
+}
+
+/// A platform or device that cannot be used.
+pub(crate) struct LeftOut {
+    pub(crate) what: &'static str,
+    pub(crate) problem: String,
+}
+
+/// As [`all`], for a thread that is alone at it.
+fn look(left_out: &mut Vec<LeftOut>) -> Result<Vec<Device>> {
     if let Err(error) = cl3::load_library() {
         return Err(no_devices(
             LOOK,
@@ -267,19 +286,21 @@ pub(crate) fn all() -> Result<Vec<Device>> {
             ),
         ));
     }
-    let (platforms, mut problems) = platforms()?;
+    let platforms = platforms(left_out)?;
+    let mut problems: Vec<String> = left_out.iter().map(|one| one.problem.clone()).collect();
     let mut devices = Vec::new();
     let mut number = 0;
     for platform in platforms {
-        match devices_of(platform, number, devices.len()) {
+        match devices_of(platform, number, devices.len(), left_out) {
             Ok(found) if found.is_empty() => {}
             Ok(found) => {
                 number += 1;
                 devices.extend(found);
             }
             Err(problem) => {
-                quietly(|| tracing::warn!(problem, "an OpenCL platform is left out"));
-                problems.push(problem);
+                problems.push(problem.clone());
+                let what = "platform";
+                left_out.push(LeftOut { what, problem });
             }
         }
     }
@@ -294,6 +315,7 @@ fn devices_of(
     platform: cl_platform_id,
     number: u32,
     first: usize,
+    left_out: &mut Vec<LeftOut>,
 ) -> std::result::Result<Vec<Device>, String> {
     let about = |what| {
         let info = cl3::platform::get_platform_info(platform, what);
@@ -314,7 +336,12 @@ fn devices_of(
         }
     };
     let handles = handles.into_iter().map(DeviceHandle);
-    let handles: Vec<_> = handles.filter(|handle| is_available(*handle)).collect();
+    let (handles, absent): (Vec<_>, Vec<_>) = handles.partition(|handle| is_available(*handle));
+    let what = "device";
+    left_out.extend(absent.iter().map(|_| {
+        let problem = format!("{name}: it is not available");
+        LeftOut { what, problem }
+    }));
     let version = format!("{name} {}", about(cl3::platform::CL_PLATFORM_VERSION));
     let platform = Arc::new(Platform {
         handle: PlatformHandle(platform),
@@ -336,8 +363,9 @@ fn devices_of(
             Ok(device) => devices.push(device),
             Err(error) => {
                 let text = format!("{name}: {}", error.text());
-                quietly(|| tracing::warn!(problem = text, "an OpenCL device is left out"));
-                problem.get_or_insert(text);
+                problem.get_or_insert(text.clone());
+                let problem = text;
+                left_out.push(LeftOut { what, problem });
             }
         }
     }
@@ -351,11 +379,7 @@ fn devices_of(
 /// the fault.
 fn is_available(handle: DeviceHandle) -> bool {
     let is_available = info::get_device_info(handle.0, info::CL_DEVICE_AVAILABLE);
-    let is_available = is_available.map_or(true, |value| value.to_uint() != 0);
-    if !is_available {
-        quietly(|| tracing::warn!("an OpenCL device that is not available is left out"));
-    }
-    is_available
+    is_available.map_or(true, |value| value.to_uint() != 0)
 }
 
 /// Asks a device for all that is to be known. `key` is that of its memory.
@@ -636,7 +660,7 @@ mod tests {
             asked: AtomicUsize::new(0),
         };
         let handle = std::ptr::from_ref(&platform).cast_mut().cast();
-        let devices = devices_of(handle, 0, 0).map(|devices| devices.len());
+        let devices = devices_of(handle, 0, 0, &mut Vec::new()).map(|devices| devices.len());
         (devices, platform.asked.into_inner() > 0)
     }
 

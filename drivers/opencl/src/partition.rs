@@ -3,9 +3,8 @@
 use crate::device::{Device, DeviceHandle, Part, describe};
 use crate::native::{CallError, Queue};
 use cl3::device as info;
-use quipu_device_queue::VendorDevice;
+use quipu_device_queue::{Failure, VendorDevice};
 use quipu_scheduler::error::{ErrorKind, Result};
-use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, MemorySpace, Partition};
 use std::sync::PoisonError;
 
@@ -96,10 +95,12 @@ pub(crate) fn partition(device: &Device, partition: &Partition) -> Result<Vec<De
     for part in kept {
         // By the letter of OpenCL, a context has to be made with the parts that are used in it.
         if let Err(error) = Queue::of(context, part.0.0, false, false) {
-            quietly(|| tracing::debug!(?error, "a part is not one of the context's"));
-            return Err(unsupported(
-                "that is in use already: this OpenCL knows parts only that there are when its platform is first used",
-            ));
+            // In the error and not in the log, whose subscriber may split a device itself: the
+            // caller has locked the parts.
+            return Err(unsupported(&format!(
+                "that is in use already: this OpenCL knows parts only that there are when its platform is first used ({})",
+                error.text()
+            )));
         }
         let mut described = describe(part.0, platform, key).map_err(failed)?;
         described.part = Some(part);

@@ -5,7 +5,7 @@
 //! folder has a library's name in its first line. Calls still go through the loader, which follows
 //! the table of functions that each platform begins with.
 
-use crate::device::LOOK;
+use crate::device::{LOOK, LeftOut};
 use crate::native::named;
 use cl3::types::{cl_int, cl_platform_id, cl_uint};
 use libloading::Library;
@@ -13,35 +13,34 @@ use quipu_device_queue::Failure;
 use quipu_device_queue::error::no_devices;
 use quipu_environment::OPENCL_VENDORS;
 use quipu_scheduler::error::Result;
-use quipu_scheduler::panics::quietly;
 use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-/// The platforms there are, and the faults of those that are left out.
+/// The platforms there are. The others are added to those that are left out.
 ///
 /// # Errors
 /// The reason, if there are none.
-pub(crate) fn platforms() -> Result<(Vec<cl_platform_id>, Vec<String>)> {
+pub(crate) fn platforms(left_out: &mut Vec<LeftOut>) -> Result<Vec<cl_platform_id>> {
     let listed = OPENCL_VENDORS
         .get()
         .map_err(|error| no_devices(LOOK, error.to_string()))?;
     let Some(place) = listed else {
         let platforms = named("clGetPlatformIDs", cl3::platform::get_platform_ids())
             .map_err(|error| no_devices(LOOK, error.text()))?;
-        return Ok((platforms, Vec::new()));
+        return Ok(platforms);
     };
-    let (mut platforms, mut problems) = (Vec::new(), Vec::new());
+    let mut platforms = Vec::new();
     for list in lists(&place) {
         match platforms_of(&list) {
             Ok(found) => platforms.extend(found),
             Err(problem) => {
-                quietly(|| tracing::warn!(problem, "an OpenCL platform is left out"));
-                problems.push(problem);
+                let what = "platform";
+                left_out.push(LeftOut { what, problem });
             }
         }
     }
-    Ok((platforms, problems))
+    Ok(platforms)
 }
 
 /// The files of a folder that name a library, in the order of their names; or the one file that is

@@ -121,7 +121,7 @@ impl<const D: usize> Layout<D> {
     /// If a range ends before it starts, or goes beyond the extent.
     pub fn region(&self, ranges: [Range<usize>; D]) -> Result<Self> {
         let mut region = *self;
-        for (dimension, range) in ranges.into_iter().enumerate() {
+        for (dimension, range) in ranges.iter().enumerate() {
             let extent = self.extent[dimension];
             if range.start > range.end || range.end > extent {
                 return Err(invalid(format!(
@@ -129,11 +129,12 @@ impl<const D: usize> Layout<D> {
                 )));
             }
             region.extent[dimension] = range.end - range.start;
-            region.offset += range.start * self.strides[dimension];
         }
-        if region.is_empty() {
-            // Its place may be beyond the last element.
-            region.offset = self.offset;
+        // The place of a region without elements may be beyond the last element.
+        if !region.is_empty() {
+            let starts = ranges.iter().zip(self.strides);
+            let skipped: usize = starts.map(|(range, stride)| range.start * stride).sum();
+            region.offset += skipped;
         }
         Ok(region)
     }
@@ -287,14 +288,15 @@ impl Rows {
         let mut row = source.extent[D - 1] as u64 * size;
         let mut steps: Vec<Step> = Vec::new();
         for dimension in (0..D - 1).rev() {
+            // The stride of a single one goes nowhere, and may be any number.
+            if source.extent[dimension] == 1 {
+                continue;
+            }
             let step = Step {
                 count: source.extent[dimension] as u64,
                 source_stride: source.strides[dimension] as u64 * size,
                 destination_stride: destination.strides[dimension] as u64 * size,
             };
-            if step.count == 1 {
-                continue;
-            }
             match steps.first_mut() {
                 None if step.source_stride == row && step.destination_stride == row => {
                     row *= step.count;
@@ -399,6 +401,16 @@ impl<T: Element, const D: usize> fmt::Debug for View<T, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strides_that_lead_nowhere_may_be_any() {
+        let far = Layout::padded([1, 1], usize::MAX).unwrap();
+        let none = far.region([1..1, 1..1]).unwrap();
+        assert_eq!((none.offset(), none.extent()), (0, [0, 0]));
+        let far = Layout::padded([1, 1], usize::MAX / 2).unwrap();
+        let rows = Rows::between::<u32, 2>(&far, &Layout::dense([1, 1]).unwrap()).unwrap();
+        assert_eq!((rows.row, rows.steps.len()), (4, 0));
+    }
 
     #[test]
     fn dimensions_without_gaps_are_merged() {

@@ -49,6 +49,15 @@ impl<C> Parcel<C> {
         unsafe { *self.0.get() = Some(content) };
     }
 
+    /// Looks at the content in its place, if it is there.
+    ///
+    /// # Safety
+    /// As [`Parcel::take`].
+    pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&mut C) -> R) -> Option<R> {
+        // SAFETY: it is the caller's now.
+        unsafe { (*self.0.get()).as_mut() }.map(look)
+    }
+
     /// Takes the content out.
     ///
     /// # Safety
@@ -61,7 +70,8 @@ impl<C> Parcel<C> {
 
 impl<C> Drop for Parcel<C> {
     fn drop(&mut self) {
-        contain("a container", || drop(self.0.get_mut().take()));
+        // In its place, which the content may point to.
+        contain("a container", || *self.0.get_mut() = None);
     }
 }
 

@@ -40,6 +40,17 @@ pub(super) fn no_device() -> Error {
     .into()
 }
 
+/// A driver's devices that the process shares, started when they are first asked for. Of two threads
+/// that start them at a time, one drops its own. So a subscriber of the log that makes a platform,
+/// as the driver says that it starts, does not wait for itself.
+fn shared<T: Clone>(cell: &OnceLock<Result<T>>, start: impl FnOnce() -> Result<T>) -> Result<T> {
+    if let Some(started) = cell.get() {
+        return started.clone();
+    }
+    let started = start();
+    cell.get_or_init(|| started).clone()
+}
+
 /// The process's CUDA devices.
 #[cfg(feature = "cuda")]
 pub(super) fn cuda_devices() -> Result<Vec<Device>> {
@@ -48,7 +59,7 @@ pub(super) fn cuda_devices() -> Result<Vec<Device>> {
         let driver: Arc<dyn Driver> = CudaDriver::start()?;
         Device::all_of(&driver)
     };
-    SHARED.get_or_init(start).clone()
+    shared(&SHARED, start)
 }
 
 /// The process's OpenCL devices.
@@ -59,7 +70,7 @@ pub(super) fn opencl_devices() -> Result<Vec<Device>> {
         let driver: Arc<dyn Driver> = OpenClDriver::start()?;
         Device::all_of(&driver)
     };
-    SHARED.get_or_init(start).clone()
+    shared(&SHARED, start)
 }
 
 /// The devices of these nodes (`all` for all); without names, if the environment may ask, of those
@@ -118,7 +129,7 @@ impl Pool {
         static SHARED: OnceLock<Result<Device>> = OnceLock::new();
         let device = match self {
             // Its parts, if a program has split it, are not listed: they are the program's.
-            Self::Shared => SHARED.get_or_init(|| start_pool(Options::new())).clone(),
+            Self::Shared => shared(&SHARED, || start_pool(Options::new())),
             Self::Own(options) => start_pool(options),
         };
         device.map(|device| vec![device])

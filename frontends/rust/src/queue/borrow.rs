@@ -15,6 +15,7 @@ use super::transfer::{check_length, invalid_value, part_of, zeroed};
 use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::layout::{Layout, Rows, View};
+use quipu_scheduler::process::is_forked;
 use quipu_scheduler::sync::lock;
 use quipu_scheduler::{AccessMode, Error, Event, Result, SpaceId};
 use std::fmt;
@@ -61,6 +62,10 @@ impl Lessor {
 
 impl Drop for Lessor {
     fn drop(&mut self) {
+        // No command runs in a child of `fork`, and a thread that is not there may have the lock.
+        if is_forked() {
+            return;
+        }
         *lock(&self.0.0) = None;
     }
 }
@@ -121,6 +126,16 @@ impl Borrowed {
         drop(self.lessor.take());
         let settled = self.settle.take().map(|settle| settle(result.is_ok()));
         result.and(settled.unwrap_or(Ok(())))
+    }
+}
+
+impl Drop for Borrowed {
+    /// Ends it without waiting, as the end of another one panicked.
+    fn drop(&mut self) {
+        drop(self.lessor.take());
+        if let Some(settle) = self.settle.take() {
+            let _ = settle(false);
+        }
     }
 }
 
@@ -422,5 +437,45 @@ impl Queue {
         layout: &Layout<D>,
     ) -> Result<()> {
         self.scope(|scope| scope.read_nd(view, destination, layout).map(drop))?
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// A worker that copies has the lease locked, and is not there in a child.
+    #[test]
+    fn a_child_of_fork_does_not_wait_for_its_parents_copies() {
+        quipu_scheduler::process::enter().unwrap();
+        let mut byte = 0;
+        let lessor = Lessor::of(&raw mut byte);
+        let lease = lessor.lease();
+        let (is_locked, is_forked) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let copy = |_| {
+                    is_locked.wait();
+                    is_forked.wait();
+                };
+                lease.with(copy).unwrap();
+            });
+            is_locked.wait();
+            // SAFETY: the child drops the lessor and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: the call takes a number.
+                unsafe { libc::alarm(300) };
+                drop(lessor);
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+            is_forked.wait();
+            let mut status = -1;
+            // SAFETY: the status is there until the call returns.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child has hung");
+        });
     }
 }

@@ -159,12 +159,8 @@ impl Queue {
         T: Element,
         V: HostView<Element = T> + Send + 'static,
     {
-        let mut parcel = Parcel::new(container);
-        let host = Parcel::prepare(&mut parcel, |container| {
-            let elements = container.elements_mut();
-            let part = part_of("read", elements.len(), to)?;
-            Ok(HostPointer(elements[part].as_mut_ptr()))
-        })?;
+        let mut parcel = Parcel::new(Received::into(container));
+        let host = Parcel::prepare(&mut parcel, |received| received.part(to))?;
         let rows = Rows::between::<T, D>(from, to)?;
         let span = to.span();
         let access = buffer.access(AccessMode::Read);
@@ -181,10 +177,9 @@ impl Queue {
             transfer.enqueue(self, &content, access, false)?
         };
         Ok(Pending::new(event, move || {
-            // SAFETY: the transfer is over, the parcel still holds the elements,
-            // and nobody else uses them.
-            unsafe { host.check(span) }?;
-            take(&parcel)
+            // SAFETY: called once, by a future whose command is over.
+            unsafe { parcel.look(Received::check) }.unwrap_or(Ok(()))?;
+            take(&parcel)?.into_inner()
         }))
     }
 
@@ -294,6 +289,7 @@ impl Queue {
 }
 
 /// A pointer to elements of a container in a parcel.
+#[derive(Clone, Copy)]
 struct HostPointer<T>(*mut T);
 
 // SAFETY: used by one thread at a time, as the parcel is.
@@ -301,20 +297,68 @@ unsafe impl<T: Send> Send for HostPointer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for HostPointer<T> {}
 
-impl<T: Element> HostPointer<T> {
+/// A container whose elements a read writes. Nobody sees the container before its elements are
+/// checked, the container's own destructor included: a read that failed, or whose future was
+/// dropped, may have left bits that are no values.
+struct Received<T: Element, V> {
+    /// The elements that are read, once they are known.
+    elements: Option<(HostPointer<T>, usize)>,
+    /// There until it is given back.
+    container: Option<V>,
+}
+
+impl<T: Element, V: HostView<Element = T>> Received<T, V> {
+    fn into(container: V) -> Self {
+        Self {
+            elements: None,
+            container: Some(container),
+        }
+    }
+
+    /// A pointer to the elements at a layout, which are those that are read. The container does not
+    /// move from now on.
+    fn part<const D: usize>(&mut self, layout: &Layout<D>) -> Result<HostPointer<T>> {
+        let container = self.container.as_mut();
+        let elements = container.map_or_else(Default::default, HostView::elements_mut);
+        let part = part_of("read", elements.len(), layout)?;
+        let part = &mut elements[part];
+        let pointer = HostPointer(part.as_mut_ptr());
+        self.elements = Some((pointer, part.len()));
+        Ok(pointer)
+    }
+
+    /// The container, which was checked where it was. The pointer to its elements ends.
+    fn into_inner(mut self) -> Result<V> {
+        let container = self.container.take();
+        container.ok_or_else(|| Error::cancelled("a transfer"))
+    }
+}
+
+impl<T: Element, V> Received<T, V> {
     /// Checks the elements that were read: bits that are no value of the type become zero, and are
     /// an error.
-    ///
-    /// # Safety
-    /// The elements are there, and nobody else uses them.
-    unsafe fn check(&self, length: usize) -> Result<()> {
-        // SAFETY: as the caller promises; they were initialised before the read.
-        let Some(index) = (unsafe { first_invalid(self.0, length) }) else {
+    fn check(&mut self) -> Result<()> {
+        let Some((HostPointer(first), count)) = self.elements.filter(|_| self.container.is_some())
+        else {
             return Ok(());
         };
-        // SAFETY: as above; zeros are a value of an element type.
-        unsafe { self.0.write_bytes(0, length) };
+        // SAFETY: the container has not moved since it gave the pointer, and its elements were
+        // initialised before the read. The caller has the container alone, so the transfer is over
+        // (`Parcel`).
+        let Some(index) = (unsafe { first_invalid(first, count) }) else {
+            return Ok(());
+        };
+        // SAFETY: the elements are the container's, which nobody else uses. Zeros are a value of an
+        // element type.
+        unsafe { first.write_bytes(0, count) };
         Err(invalid_value::<T>(index))
+    }
+}
+
+impl<T: Element, V> Drop for Received<T, V> {
+    fn drop(&mut self) {
+        // An error is of a read that failed already, or that nobody waits for.
+        let _ = self.check();
     }
 }
 

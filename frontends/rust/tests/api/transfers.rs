@@ -261,6 +261,47 @@ fn a_command_keeps_its_memory_when_its_future_is_gone() {
     });
 }
 
+/// A container that looks at its elements as it is dropped.
+struct Looked(Vec<char>, Arc<AtomicU32>);
+
+impl HostView for Looked {
+    type Element = char;
+    fn elements(&self) -> &[char] {
+        &self.0
+    }
+    fn elements_mut(&mut self) -> &mut [char] {
+        &mut self.0
+    }
+}
+
+impl Drop for Looked {
+    fn drop(&mut self) {
+        let bits: &[u32] = bytemuck::cast_slice(&self.0);
+        self.1.store(bits[0], Ordering::SeqCst);
+    }
+}
+
+/// Two bytes of four make a surrogate, which is no `char`.
+#[test]
+fn a_container_is_checked_before_its_destructor_sees_it() {
+    each_queue(|context, queue| {
+        let buffer = context.buffer(&['\u{1D800}']).unwrap();
+        let in_use = context.buffer(&[2_u64]).unwrap();
+        buffer.set_content_size(Some(&in_use)).unwrap();
+        let seen = Arc::new(AtomicU32::new(u32::MAX));
+        let gate = UserEvent::new();
+        let read = queue
+            .after([gate.event()])
+            .read_to(&buffer, Looked(vec!['a'], seen.clone()))
+            .unwrap();
+        drop(read);
+        gate.complete();
+        context.wait().unwrap();
+        let seen = seen.load(Ordering::SeqCst);
+        assert!(char::from_u32(seen).is_some(), "{seen:x}");
+    });
+}
+
 #[test]
 fn a_buffer_dropped_with_commands_on_it_lives_until_they_are_over() {
     each_queue(|context, queue| {

@@ -3,10 +3,11 @@
 
 use crate::place::{Place, embedded};
 use quipu::prelude::*;
-use quipu::{Context, ErrorKind, Partition};
+use quipu::{Context, ErrorKind, Graph, Partition};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -112,6 +113,9 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
     let mut scratch = Some(queue.scratch::<u32>(8).unwrap());
     let mut of_host = Some((polled, mapped, lent));
     let mut held = Some((gate, behind, future));
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let graph = recorded(context, queue, &is_dropped);
+    let mut graph = Some(graph);
     let handles = (context.clone(), queue.clone(), buffer.clone());
     in_child(|| {
         let (gate, behind, future) = held.take().unwrap();
@@ -136,6 +140,9 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
         told(context.wait(), parent);
         told(queue.scratch::<u32>(8), parent);
         drop(scratch.take());
+        // What a graph keeps may need threads that are not here.
+        drop(graph.take());
+        assert!(!is_dropped.load(Ordering::SeqCst));
         assert!(!behind.is_complete() && !queue.is_empty());
         {
             let mut polled = pin!(behind.clone());
@@ -170,6 +177,23 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
     gate.complete();
     behind.wait().unwrap();
     assert_eq!(future.wait().unwrap(), [7; 64]);
+}
+
+/// A graph with a task whose destructor sets a flag.
+fn recorded(context: &Context, queue: &Queue, is_dropped: &Arc<AtomicBool>) -> Graph {
+    struct Tells(Arc<AtomicBool>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let tells = Tells(is_dropped.clone());
+    let recording = context.record();
+    let task = move || {
+        let _ = &tells;
+    };
+    recording.on(queue).host_task(task).unwrap();
+    recording.finish().unwrap()
 }
 
 /// Before the first use, a process may fork as it likes.

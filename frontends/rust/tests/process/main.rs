@@ -8,6 +8,8 @@ mod exiting;
 #[cfg(unix)]
 mod forking;
 #[cfg(unix)]
+mod logging;
+#[cfg(unix)]
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "../serve/loopback.rs"]
 mod loopback;
@@ -33,6 +35,9 @@ fn main() {
     // SAFETY: the call takes a number.
     unsafe { libc::alarm(900) };
     let (part, driver) = part.split_once(' ').unwrap();
+    if part == "log" {
+        return logging::start_within_the_log();
+    }
     quipu::init_logging_from_env().unwrap();
     match part {
         "exit" => exiting::exit(driver),
@@ -54,8 +59,10 @@ fn run_all() {
         ("fork", ""),
         ("fork_first", ""),
     ];
-    for driver in place::DRIVERS {
-        for (part, log) in parts {
+    let each = place::DRIVERS.into_iter();
+    let each = each.flat_map(|driver| parts.map(|(part, log)| (part, driver, log)));
+    {
+        for (part, driver, log) in each.chain([("log", "all", "")]) {
             let name = format!("{part} {driver}");
             if wanted
                 .iter()
@@ -79,6 +86,7 @@ fn run_all() {
             for line in match part {
                 "exit" => &["a thread-local has waited", "a handler has waited"][..],
                 "exit_early" => &["a handler was told"],
+                "log" => &["drivers were started within the log"],
                 _ => &["the parent goes on"],
             } {
                 assert!(
