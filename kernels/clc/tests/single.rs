@@ -168,3 +168,116 @@ fn powers_are_within_the_standards_bounds_and_right_at_limits() {
         );
     }
 }
+
+/// The standard leaves what `half_` functions of angles above 2^16 are, but it is a sine, a cosine
+/// and a number.
+#[test]
+fn functions_of_far_angles_have_numbers_of_their_range() {
+    let text = "kernel void sines(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = half_sin(x[i]); }
+        kernel void cosines(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = half_cos(x[i]); }
+        kernel void tangents(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = half_tan(x[i]); }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let mut x: Vec<f32> = (0..1024)
+        .map(|at| f32::from_bits(0x4780_0000 + at * 0x000d_ffff))
+        .collect();
+    assert!(x.iter().all(|x| x.is_finite() && *x >= 65536.0));
+    x.extend(x.clone().iter().map(|x| -x));
+    x.extend([f32::INFINITY; 64]);
+    for kernel in ["sines", "cosines", "tangents"] {
+        let y = of_bits(&program, kernel, &[&x]);
+        for (x, y) in x.iter().zip(&y) {
+            let is_right = match kernel {
+                _ if x.is_infinite() => y.is_nan(),
+                "tangents" => y.is_finite(),
+                _ => y.abs() <= 1.0,
+            };
+            assert!(is_right, "{kernel} of {x:e}: {y}");
+        }
+        // In the range that the standard asks for, both functions are near.
+        let far = [65536.0, -65536.0, 65535.5, 60000.0].repeat(16);
+        let y = of_bits(&program, kernel, &[&far]);
+        for (x, y) in far.iter().zip(&y) {
+            let x = f64::from(*x);
+            let wanted = match kernel {
+                "sines" => x.sin(),
+                "cosines" => x.cos(),
+                _ => x.tan(),
+            };
+            assert!(units_off(*y, wanted) <= 8192.0, "{kernel} of {x}: {y}");
+        }
+    }
+}
+
+/// With a relaxed arithmetic, too, a quotient is within 2.5 units of the last place.
+#[test]
+fn relaxed_quotients_of_short_vectors_are_near() {
+    if program("kernel void f() {}").is_none() {
+        return;
+    }
+    let text = "kernel void f(global const float4 *a, global const float4 *b, global float4 *y) { size_t i = get_global_id(0); y[i] = a[i] / b[i]; }";
+    let program = Program::new(text, "-cl-fast-relaxed-math").unwrap();
+    let mut a = support::random(1 << 14, 5);
+    let mut b = support::random(1 << 14, 6);
+    (a[0], b[0]) = (-4117.688, f32::from_bits(0xbb82_4ff4));
+    let y = vec![0_f32; a.len()];
+    let mut launch = Launch::new([a.len() / 4, 1, 1], [1, 1, 1]);
+    launch.memory(&a);
+    launch.memory(&b);
+    launch.memory(&y);
+    launch.run(&program, "f");
+    for ((a, b), y) in a.iter().zip(&b).zip(&y) {
+        let off = units_off(*y, f64::from(*a) / f64::from(*b));
+        assert!(off <= 2.5, "{a:e} / {b:e} = {y:e}, {off} units off");
+    }
+}
+
+/// Roots of `double` are within two units of the last place, of which systems' functions have more.
+#[test]
+fn cube_roots_of_double_are_near() {
+    let text = "kernel void f(global const double *x, global double *y) { size_t i = get_global_id(0); y[i] = cbrt(x[i]); }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let far = [
+        0xff02_7000_0000_0000_u64,
+        0xfe8b_d000_0000_0200,
+        1,
+        3,
+        0x000f_ffff_ffff_ffff,
+    ];
+    let all = (0..1_u64 << 16).map(|at| at * 0x0000_7ff0_0123_4567);
+    let mut x: Vec<f64> = far.into_iter().chain(all).map(f64::from_bits).collect();
+    x.retain(|x| x.is_finite() && *x != 0.0);
+    x.truncate(x.len() / 64 * 64);
+    let limits = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    x.splice(8..13, limits);
+    let y = vec![0_f64; x.len()];
+    let mut launch = Launch::new([x.len(), 1, 1], [64, 1, 1]);
+    launch.memory(&x);
+    launch.memory(&y);
+    launch.run(&program, "f");
+    for (x, y) in x.iter().zip(&y) {
+        if !x.is_finite() || *x == 0.0 {
+            let same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            assert!(same, "the root of {x} is {y}");
+            continue;
+        }
+        // What its cube is off, with numbers that hold twice as many digits.
+        let (scale, root_scale) = match x.abs() < 1e-200 {
+            true => (2_f64.powi(300), 2_f64.powi(100)),
+            false => (1.0, 1.0),
+        };
+        let (x, r) = (x * scale, y * root_scale);
+        let square = r * r;
+        let rest = r.mul_add(r, -square);
+        let off = (square.mul_add(r, -x) + rest * r) / (3.0 * square);
+        let unit = r.abs().next_up() - r.abs();
+        assert!(
+            (off / unit).abs() <= 1.0,
+            "the root of {x:e} is {r:e}: {}",
+            off / unit
+        );
+    }
+}

@@ -208,9 +208,21 @@ SCALARS3(mad, a * b + c)
 #pragma OPENCL FP_CONTRACT OFF
 LIBM1(asin) LIBM1(acos) LIBM1(atan)
 LIBM1(sinh) LIBM1(cosh) LIBM1(asinh) LIBM1(acosh) LIBM1(atanh)
-LIBM1(cbrt) LIBM1(expm1) LIBM1(log1p) LIBM1(erf) LIBM1(erfc)
+LIBM1(expm1) LIBM1(log1p) LIBM1(erf) LIBM1(erfc)
 LIBM1(tgamma) LIBM1(lgamma) LIBM1(logb)
 LIBM2(atan2) LIBM2(fmod) LIBM2(remainder) LIBM2(hypot) LIBM2(fdim) LIBM2(nextafter)
+// Systems' functions of `double` may be off by more than two units in the last place, which one step of Newton's method corrects.
+PURE float __q_f_cbrt(float) SYSTEM("cbrtf");
+PURE double __q_d_cbrt(double) SYSTEM("cbrt");
+OVER float cbrt(float a) { return __q_f_cbrt(a); } MAP1(cbrt, float, float)
+OVER double cbrt(double a) {
+    bool small = fabs(a) < 0x1p-900;
+    a *= small ? 0x1p162 : 1.0;
+    double r = __q_d_cbrt(a), square = r * r, off = __builtin_elementwise_fma(square, r, -a);
+    r = a == 0 || fabs(a) == (double)__builtin_inf() ? r : r - off / (3 * square);
+    return small ? r * 0x1p-54 : r;
+}
+MAP1(cbrt, double, double)
 #define PI 3.14159265358979323846
 SCALARS1(asinpi, asin(a) / (real)PI)
 SCALARS1(acospi, acos(a) / (real)PI)

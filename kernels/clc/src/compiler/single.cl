@@ -123,8 +123,10 @@ SINGLE float __q_log10(float a) {
     return __q_log_of(a, FMA(e, 3.0078125e-1f, r));
 }
 
-// A near angle less a multiple of a quarter turn, and the last bits of that multiple, for less than 2^16 either way.
+// A near angle less a multiple of a quarter turn, and the last bits of that multiple, for at most 2^16. A greater one counts as 0,
+// or NaN if it is infinite.
 SINGLE float __q_near_angle(float a, int *quarter) {
+    a = a <= 0x1p16f ? a : a - a;
     float t = FMA(a, 0.636619772f, ROUNDER), n = t - ROUNDER;
     *quarter = __q_bits(t);
     float r = FMA(n, -0x1.921fb6p0f, a);

@@ -297,12 +297,22 @@ impl Registers {
 /// some alone, for they run at a lower frequency there; a kernel is arithmetic enough to be worth
 /// it.
 pub(super) fn widest_vectors(context: Context) -> Attribute {
-    let (name, bits) = ("prefer-vector-width", "512");
+    attribute(context, "prefer-vector-width", "512")
+}
+
+/// Has a function divide where its numbers may be approximate. LLVM would multiply by a reciprocal
+/// that some processors know to 12 bits: one step of Newton's method makes three units in the last
+/// place of it, and the standard allows two and a half.
+pub(super) fn true_divisions(context: Context) -> Attribute {
+    attribute(context, "reciprocal-estimates", "!vec-divf")
+}
+
+fn attribute(context: Context, name: &str, value: &str) -> Attribute {
     LLVMCreateStringAttribute(
         context,
         name.as_ptr().cast(),
         name.len() as u32,
-        bits.as_ptr().cast(),
-        bits.len() as u32,
+        value.as_ptr().cast(),
+        value.len() as u32,
     )
 }

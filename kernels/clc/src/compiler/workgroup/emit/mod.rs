@@ -23,7 +23,7 @@ mod strips;
 use self::apart::Apart;
 pub(super) use self::apart::are_apart;
 use self::loops::Counted;
-use super::access::{Registers, cyclic, goes_along_rows, widest_vectors};
+use super::access::{Registers, cyclic, goes_along_rows, true_divisions, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::notes::Notes;
@@ -239,6 +239,7 @@ impl Emitter {
         let attribute = |name: &str| LLVMCreateEnumAttribute(context, attribute_kind(name), 0);
         LLVMAddAttributeAtIndex(function, u32::MAX, attribute("nounwind"));
         LLVMAddAttributeAtIndex(function, u32::MAX, widest_vectors(context));
+        LLVMAddAttributeAtIndex(function, u32::MAX, true_divisions(context));
         for index in [1, 2, 4] {
             LLVMAddAttributeAtIndex(function, index, attribute("noalias"));
         }
