@@ -15,17 +15,17 @@
 //!
 //! Protocol:
 //!
-//! 1. The slot's owner [opens](NotifyList::open) the list for a generation. It does so only after
-//!    it has locked the trackers of all its buffers. So a command that finds the list open in a
-//!    tracker can never be one that this command is about to wait for.
+//! 1. The thread that enqueues the command [opens](NotifyList::open) the list for a generation. It
+//!    does so only after it has locked the trackers of all the command's buffers. So a command that
+//!    finds the list open in a tracker can never be one that this command is about to wait for.
 //! 2. Anyone who holds that generation [pushes](NotifyList::push) entries. A
 //!    push that finds the list closed, or of another generation, changes
 //!    nothing and says so: the event is over, the wait is already resolved.
 //!    The entry's `next` is stored before the releasing exchange.
-//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the
-//!    event is over: everything the command did happens before it, and before any code that
-//!    observes it. It is sequentially consistent. So a waiter that raises a flag and then finds the
-//!    list open is seen by the closer (the queue's `watching` count relies on this).
+//! 3. The command's owner [closes](NotifyList::close) it once, taking all entries. Closing is the
+//!    moment the event is over: everything the command did happens before it, and before any code
+//!    that observes it. It is sequentially consistent. So a waiter that raises a flag and then
+//!    finds the list open is seen by the closer (the queue's `watching` count relies on this).
 //! 4. A recycled slot's list stays closed under its old generation until it is
 //!    opened under the next. Sixteen bits of generation can wrap, so a slot is
 //!    retired before they do (see the slab).

@@ -8,7 +8,7 @@
 //! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the waits are registered | owner, holders; `vtable` and `queue` also anyone, through a `Glance` |
 //! | 40..64 | `edges` | pusher of the edge; then the list it is in | closer of that list |
 //! | 64..72 | `link` | owner | owner |
-//! | 72..80 | `extension` | enqueuer, before a driver is told of it | owner; driver |
+//! | 72..80 | `extension` | enqueuer, before a driver is told of it; its atomic times also owner, or a driver that was told of it | owner; driver; holders, the times |
 //! | 80..88 | `observers` | the first observer | closer, observers |
 //! | 88..96 | `work` | enqueuer (launch counters); the first poisoner (the cause); owner, as it takes the cause | owner; a driver that was told of it |
 //! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders; anyone, through a `Glance` |

@@ -1,29 +1,30 @@
 //! The enqueue: from a front end's request to a command that its driver will run.
 //!
-//! The steps, in this order:
+//! The steps, in this order. The numbers are those of "The life of a command" in ARCHITECTURE.md,
+//! where a front end has step 1:
 //!
-//! 1. Everything is checked first: a refused command leaves no trace.
-//! 2. A slot is taken and the body written.
-//! 3. Explicit waits are gathered.
-//! 4. The trackers of all its memory are locked together, by address.
+//! 2. Everything is checked first: a refused command leaves no trace.
+//! 3. A slot is taken and the body written.
+//! 4. Explicit waits are gathered. Then the trackers of all its memory are locked together, by
+//!    address.
 //! 5. The command takes its number in the queue, with the trackers locked. From then on barriers
-//!    count it. The waits that the last barrier demands are gathered.
-//! 6. Its notify list is opened: from now on others may wait for it.
-//! 7. Each access is recorded; hazards are gathered; bytes that are missing in
+//!    count it. The waits that the last barrier demands are gathered. The notify list is opened:
+//!    from now on others may wait for the command.
+//! 6. Each access is recorded; hazards are gathered; bytes that are missing in
 //!    the device's space become migrations, which are recorded before it.
-//! 8. A driver with a sync domain is told. The gathered waits are counted and registered, with the
-//!    trackers still locked: a writer that fails has to lock them to say so before it is over. From
-//!    here on other threads may run the command.
-//! 9. The trackers are unlocked; the thread that resolves the last wait hands the command over.
+//! 7. The gathered waits are counted and registered, with the trackers still locked: a writer that
+//!    fails has to lock them to say so before it is over. A driver with a sync domain is told
+//!    between the count and the registration. From here on other threads may run the command.
+//! 8. The trackers are unlocked; the thread that resolves the last wait hands the command over.
 //!
 //! | file | steps |
 //! |---|---|
 //! | this one | the order of them all, gates, lists of waits |
-//! | `construct` | 2: a slot and its body; markers |
-//! | `waits` | 3, 5, 7, 8: waits, gathered, counted and registered |
-//! | `locked` | 4 and 9: the trackers |
-//! | `migrate` | 7: migrations of missing bytes |
-//! | `sizes` | 7: content sizes for drivers that bring bytes by themselves |
+//! | `construct` | 3: a slot and its body; markers |
+//! | `waits` | 4 to 7: waits, gathered, counted and registered |
+//! | `locked` | 4 and 8: the trackers |
+//! | `migrate` | 6: migrations of missing bytes |
+//! | `sizes` | 6: content sizes for drivers that bring bytes by themselves |
 //! | `graph` | the same steps for a recorded graph as a whole |
 //!
 //! # The wait graph has no cycle
@@ -51,9 +52,10 @@
 //! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration
 //!   does, and never for the command that is being recorded. A command that finds the marker later
 //!   has a later point.
-//! * *Joined list of waits.* This marker is made in step 3 and has a number and a point of its own.
-//!   It waits for events that its maker's caller has, as above. A later command with the same list
-//!   finds the marker in the context's cache, and so has a later point.
+//! * *Joined list of waits.* This marker is made in step 4, before trackers are locked, and has a
+//!   number and a point of its own. It waits for events that its maker's caller has, as above. A
+//!   later command with the same list finds the marker in the context's cache, and so has a later
+//!   point.
 //! * *Launch of a graph.* A launch is a command with one point, and takes all trackers of the graph
 //!   together. It waits for the launch before it, whose enqueue has ended: both hold the graph's
 //!   `last` from before their points until after them.
@@ -75,15 +77,17 @@
 //! command that code is running, which may wait for an event by itself. The second kind is looked
 //! for as the code begins to wait (`event::waiting`).
 //!
-//! Both locks of step 4 and the number of step 5 are needed. If the number came first, another
+//! Both the locks of step 4 and the number of step 5 are needed. If the number came first, another
 //! thread's barrier could take the next number and record its accesses in between. The barrier
 //! would wait for the command as a part of its prefix, and the command for the barrier as a hazard.
 //!
 //! [`Context::in_turn`]: crate::Context::in_turn
 //! [`Recorder::recording`]: crate::memory::tracker::Recorder::recording
 //!
-//! Locks are taken in this order: a graph's `last`; trackers, by address; a queue's barrier
-//! history; a queue's pages. No thread waits for a command while it holds one of them.
+//! ARCHITECTURE.md has the order of all locks. An enqueue takes these, in this order: a graph's
+//! `last`; trackers, by address; the context's transfer queues, the list of places or the registry
+//! of dirty queues; a queue's barrier history; a queue's pages. No thread waits for a command while
+//! it holds one of them.
 
 mod construct;
 mod graph;
