@@ -10,8 +10,8 @@
 //! 1. An enqueue takes a slot, writes the body, takes the trackers of all its memory together, and
 //!    opens its notify list. It registers an edge with every event that it waits for and that is
 //!    not over (`crate::queue::enqueue`).
-//! 2. The thread that resolves the last wait owns the command and hands it to its
-//!    driver. A worker of that driver runs it next itself.
+//! 2. The thread that resolves the last wait owns the command and hands it to its driver. If that
+//!    thread is a worker of the command's own pool, it runs the command next.
 //! 3. The driver [starts](Command::start) it, does the work of its
 //!    [`Operation`](crate::operation::Operation) and [finishes](Command::finish) it, exactly once.
 //!    A command that is dropped unfinished fails with an error that says so: nothing is lost.

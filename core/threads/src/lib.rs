@@ -1,7 +1,8 @@
 //! Threads that Quipu starts within a program.
 //!
-//! A new thread inherits from the one that starts it what a program may have changed for its own
-//! sake. A thread of Quipu is [started](Start) with two things as most code expects them:
+//! A new thread inherits the signal mask and the arithmetic of the thread that starts it. A program
+//! may have changed both. A thread of Quipu is [started](Start) with two things as most code
+//! expects them:
 //!
 //! * It takes no signal that the system sends to the process: a program waits for these on threads
 //!   of its own choice. A fault of the thread itself still arrives there.

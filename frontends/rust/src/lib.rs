@@ -83,6 +83,11 @@
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So is the one in this crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct CrateReadme;
+
 /// So are those in the page on running nodes.
 #[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/nodes.md")]

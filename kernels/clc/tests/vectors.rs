@@ -1,5 +1,5 @@
-//! What the passes and the optimiser make of kernels that used to stay scalar, and that they still
-//! compute the same.
+//! Kernels that must become vectors: the code that the passes and the optimiser make of them, and
+//! their results.
 
 mod support;
 

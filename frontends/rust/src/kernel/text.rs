@@ -3,7 +3,8 @@
 //! OpenCL's devices compile the text themselves. Devices that run native code run the code that
 //! [`quipu_clc`] makes of it: the text is read when a kernel of it is first launched there. A
 //! kernel is compiled for each size of block that it is launched with. A module of SPIR-V runs on
-//! these alone.
+//! processors, here and on nodes, and on devices of CUDA. The machine with the device needs
+//! `llvm-spirv`.
 
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::Launch;

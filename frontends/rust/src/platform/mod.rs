@@ -3,9 +3,10 @@
 //! There is no default platform, device or queue: a program makes the ones it wants and passes them
 //! on. One thing is shared behind the scenes: the *CPU pool is one per process*, however many
 //! platforms there are, because two pools of a worker per core would only be in each other's way.
-//! It is started by the first platform that has it, with the options of the environment
-//! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do. A platform that
-//! asks for [a pool of its own](PlatformBuilder::cpu) gets one.
+//! The first platform that has the pool makes it, with the options of the environment
+//! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`). The first context with a device of the pool starts its
+//! threads, which sleep while they have nothing to do. A platform that asks for [a pool of its
+//! own](PlatformBuilder::cpu) gets one.
 //!
 //! The OpenCL driver is one per process as well, with every device of the system's loader, as the
 //! first platform found them. Finding them loads the vendors' libraries, which is most of the cost
