@@ -20,9 +20,9 @@
 //! | `session` | one client's buffers, programs, commands |
 //!
 //! A session is a context over the node's devices, and a client's commands are commands of that
-//! context's queues: what the core promises of order, hazards and failures holds for them, and
-//! where on the node a buffer's bytes are is the core's affair. What is said, and what is checked,
-//! is specified in `docs/wire.md`.
+//! context's queues. So the core's promises of order, hazards and failures hold for a client's
+//! commands. The core decides where on the node a buffer's bytes are. `docs/wire.md` specifies the
+//! messages and their checks.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

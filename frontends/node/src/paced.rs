@@ -1,7 +1,7 @@
 //! An answer that is made anew now and then, for all who have asked meanwhile.
 //!
-//! 1. Whoever asks gets an answer whose making began after that. So nobody is told of what was
-//!    before.
+//! 1. A client gets an answer that the node began to make after the client asked. So no answer is
+//!    out of date.
 //! 2. One of those who ask makes it: [`PAUSE`] after the last was begun at the earliest, and
 //!    [`SHARE`] times as long after its end as it took. So it costs a fifth of the time at most,
 //!    however many ask, and however often. An answer counts as [`MOST_COUNTED`] at most, so that

@@ -1,5 +1,5 @@
-//! How much of a buffer counts (`cl_pocl_content_size`): a number that kernels write into another
-//! buffer.
+//! Content sizes (`cl_pocl_content_size`): numbers of bytes in use of a buffer, which kernels write
+//! into another buffer.
 
 use crate::code::{ensure, entry};
 use crate::handle::Ref;

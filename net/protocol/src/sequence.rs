@@ -1,4 +1,4 @@
-//! Numbers of messages: what is new, what is a repetition, what is acknowledged.
+//! Numbers of messages: new messages, repetitions and acknowledgements.
 //!
 //! Every numbered message of a stream and direction has the number after the one before it. A
 //! receiver acknowledges the highest number up to which it has taken over everything; a sender

@@ -1,6 +1,7 @@
 //! Connections to other nodes, which a session's process may not make: it asks the node's process
-//! for them. That looks whether its operator allows the network, has whoever answers prove the key
-//! that the session names, and then hands the connection over. What is said on it is the session's.
+//! for them. The node's process checks that its operator allows the network. It makes the other
+//! side prove the key that the session names. Then it hands the connection over, and reads nothing
+//! more on it.
 //!
 //! A session whose code was taken over learns nothing of a network so. It gets no connection to
 //! anything without that key. All that it does not get is refused in the same words, when the time

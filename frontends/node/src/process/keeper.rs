@@ -1,5 +1,5 @@
-//! The first of a session's processes, which is outside of its sandbox: it starts the one that
-//! serves, and sees that all that this has started, and what these have, ends with it.
+//! The keeper: the first process of a session, outside of its sandbox. It starts the process that
+//! serves, and ends all processes that come from that one.
 //!
 //! 1. The keeper is what the node has started. It holds one end of a pipe, of which the node has
 //!    the other: that is closed when the node wants the session to end, and when the node is gone,
@@ -7,8 +7,8 @@
 //! 2. Its child is the session, in a group of processes of its own, which nobody in it can leave
 //!    (`sandbox`). It dies with the keeper, should anybody end that.
 //! 3. When the session or the pipe ends, the keeper ends the group, waits until nothing of it is
-//!    left, and ends as the session did. Who has lost his parent in the group becomes a child of
-//!    the keeper's, so nobody is left to anybody else.
+//!    left, and ends as the session did. A process of the group that loses its parent becomes a
+//!    child of the keeper. So no process escapes the keeper.
 //!
 //! It does nothing else, and has nothing open that the session has.
 

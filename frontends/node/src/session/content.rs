@@ -1,9 +1,9 @@
 //! Content sizes: reads of the bytes of buffers that are in use, for the client or for another
 //! node, and commands of the node's devices that need no more.
 //!
-//! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's,
-//! with both. That brings what is in use here, and no more, if it is in a device's memory: for that
-//! moment the buffer has its content size in the node's core, too.
+//! The buffer of the content size has this number when the read's turn comes. So the read is a turn
+//! of the host with both buffers. While the turn is enqueued, the buffer has a content size in the
+//! node's core. So only the bytes in use come from a device.
 
 use super::bulk::Bulk;
 use super::commands::{Begun, Done, Work, access};

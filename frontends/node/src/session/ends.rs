@@ -1,7 +1,7 @@
 //! Ends of commands, on their way to the client.
 //!
 //! A command may end on any thread: on the one that received it, or on a worker that has more to
-//! do. What costs is to write to the socket, so ends go together:
+//! do. A write to the socket costs most, so ends go together:
 //!
 //! 1. While the receiver goes through what has come, it sends what has ended when it is through.
 //! 2. Else the end of the last command that the session has is sent at once, by whoever ended it;

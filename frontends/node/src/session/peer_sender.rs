@@ -1,9 +1,9 @@
 //! The way to another node: what this session sends there.
 //!
 //! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the
-//!    ticket: the other node may not have heard of it yet. That it cannot be reached, for whatever
-//!    reason, shows in nothing but the time, which is always all of it. So is its [turn]: who dials
-//!    some and sees when others are dialled learns nothing either.
+//!    ticket: the other node may not have heard of it yet. If the node cannot be reached, for any
+//!    reason, the client sees only that the time is over. A dial keeps its [turn] for all of that
+//!    time, too. So a client learns nothing from the times of its other dials.
 //! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as
 //!    whatever is to be sent when the connection is lost.
 //! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of

@@ -1,13 +1,13 @@
-//! Other nodes, on which the same client has sessions: who may come, what they may bring, and whom
-//! this session dials.
+//! Other nodes, on which the same client has sessions: the peers that may come, the messages that
+//! they may bring, and the peers that this session dials.
 //!
 //! 1. The client tells two nodes of each other: the one that is to be dialled which key and which
 //!    ticket to expect, and until when; the one that dials the same, and where.
-//! 2. Whoever comes is let in once on a ticket, if the key that it has proved, the ticket, the
-//!    epoch and the time are right. Whatever is not, the connection is closed, and nothing is said.
-//! 3. What it then brings has to be what the client has told this node to expect from just that
-//!    peer: bytes of a transfer that a *receive* names, as many as that, once; or that a
-//!    placeholder has come about.
+//! 2. A peer that comes is let in once on a ticket, if the key that it has proved, the ticket, the
+//!    epoch and the time are right. If one of them is wrong, the connection is closed without a
+//!    word.
+//! 3. The client has told this node of each thing that the peer may then bring: bytes of a transfer
+//!    that a *receive* names, as many as that, once; or that a placeholder has come about.
 //! 4. A placeholder comes about by the first who says so, the peer or the client, and is forgotten
 //!    when the client has.
 //!

@@ -1,7 +1,7 @@
 //! The place where a session's stream waits for its client to come back.
 //!
-//! 1. Who comes with a hello for the stream leaves its connection here, and cuts the one that the
-//!    stream has: of two connections the newer stays. One that has waited is given up.
+//! 1. A client that comes back with a hello leaves its connection here, and cuts the stream's old
+//!    one. Of two connections, the newer stays. A connection that has waited here is given up.
 //! 2. The thread that receives from the stream finds the cut, comes here, and goes on with what it
 //!    finds; it waits for it until the patience is over.
 

@@ -1,11 +1,11 @@
-//! For how long kernels run on devices that are another's: no thread of the process runs them, so
-//! none notes when they begin.
+//! Run times of kernels on devices of vendors' libraries: no thread of the process runs these
+//! kernels, so none notes when they begin.
 //!
-//! What a device was given is said to run, though it may wait there for what it was given before,
-//! transfers among it. So only the oldest kernels are timed, those that were seen to run first: all
-//! that they can wait for has ended, or was seen no later. They are timed from when the last of
-//! that has ended: at least one of them has run all the time since. One that never ends is among
-//! the oldest some time, whatever comes after it.
+//! A command that was given to a device counts as running. It may still wait there for earlier
+//! commands, such as transfers. So only the oldest kernels are timed, those that were seen to run
+//! first: all that they can wait for has ended, or was seen no later. They are timed from when the
+//! last of that has ended: at least one of them has run all the time since. One that never ends is
+//! among the oldest some time, whatever comes after it.
 //!
 //! Transfers are not timed, nor what devices have built in, as sources of data do: how long these
 //! take is not for the client to say. One that takes long does not keep kernels from being timed

@@ -1,4 +1,4 @@
-//! What is enqueued: one file for each kind of command.
+//! The enqueue functions of the C interface: one file for each kind of command.
 
 mod image;
 mod kernel;

@@ -30,9 +30,9 @@
 //!
 //! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
 //!
-//! This never decides what a kernel may be. What is not plainly of this form stays an `async fn`,
-//! which all kernels are in the test modes, and which is what rustc checks: so what is turned,
-//! borrowed and moved is right here, too, and no thread can be at another barrier than the others.
+//! This analysis refuses no kernel. A kernel that is not plainly of this form stays an `async fn`,
+//! and in the test modes all kernels are that. rustc checks the `async fn`, so types, borrows and
+//! moves are right here, too. No thread can be at another barrier than the others.
 
 mod apart;
 mod assertions;

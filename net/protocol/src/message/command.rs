@@ -1,4 +1,4 @@
-//! Commands: what is to be done, with what, and after what.
+//! Commands: their operations, their arguments and their waits.
 
 use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::description::Describe;

@@ -1,4 +1,4 @@
-//! Events: what has come about, and what is to.
+//! Events: cancelled commands, placeholders, and the ends of commands with their results.
 
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
 use super::resource::ids;

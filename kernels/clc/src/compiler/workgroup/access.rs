@@ -1,4 +1,5 @@
-//! How work-items reach memory, and what the processor has for it.
+//! Memory accesses of work-items: the distances between neighbours, and the processor's
+//! instructions for them.
 
 use super::LOCAL;
 use super::graph::{Graph, Loop};

@@ -1,10 +1,10 @@
 //! Tests of bounds that hold for a whole group: `if (i < n)`, `if (x >= w) return`,
 //! `if (x > 0 && x < w - 1)`.
 //!
-//! A test that compares what grows with the work-item's number with what is the same for all holds
-//! for each work-item if it holds for the first, or for the last. Most groups of a launch are such:
-//! they run a version of the kernel without the test, which then has no branch that work-items
-//! might part at.
+//! A guard compares a value that grows with the work-item's number with a value that is the same
+//! for all. It holds for all work-items of a group if it holds for the first, or for the last. Most
+//! groups of a launch are such: they run a version of the kernel without the test, which then has
+//! no branch that work-items might part at.
 //!
 //! So do a grid's edges: `x == 0 ? w - 1 : x - 1` is `x - 1` for most groups. Where an address
 //! comes from such a choice, a group within the grid runs a version that has the choice made, in
