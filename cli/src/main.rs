@@ -1,14 +1,14 @@
 //! The `quipu` command.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`commands`] | one file per command: its options and what it does |
 //! | [`demo`] | the image pipeline |
-//! | [`metrics`] | what a node does, for Prometheus |
+//! | [`metrics`] | metrics of a node, for Prometheus |
 //! | [`npy`] | arrays in files |
 //! | [`platform`] | the devices there are |
-//! | [`error`] | why a command failed, in one line |
-//! | [`interrupt`] | what is tidied up before Ctrl-C ends the process |
+//! | [`error`] | errors of commands, in one line |
+//! | [`interrupt`] | clean-up before Ctrl-C ends the process |
 //! | [`progress`] | a bar for reading what is large |
 //!
 //! Results go to standard output, everything else to standard error. The exit status is 0 for

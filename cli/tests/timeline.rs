@@ -1,5 +1,5 @@
-//! The trace from end to end: what the core's recorder writes is what `quipu trace` reads, and what
-//! it makes of it is safe whatever the trace holds.
+//! The trace from end to end: `quipu trace` reads the files of the core's recorder, and makes safe
+//! pages and pictures of any trace.
 
 // Helpers of tests are tests: unwrap is their assertion too.
 #![allow(clippy::unwrap_used)]

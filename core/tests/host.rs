@@ -1,4 +1,4 @@
-//! Turns of the host: what is called in them comes after others, waits, panics, and gives the bytes
+//! Turns of the host: calls within them come after other commands, wait, panic, and give the bytes
 //! to another thread.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]

@@ -30,9 +30,9 @@
 //! | `reached` does not look at the frontier again | `old_numbers_stay_over` |
 //! | a page's bytes are cleared with `Relaxed` | `old_numbers_stay_over` |
 //! | the frontier is stored with `Relaxed` | `who_sees_it_passed_sees_what_it_did` |
-//! | who comes too late tells nobody who has found the list | `observers_against_an_end` |
+//! | a pusher that comes too late does not tell the observers that were added meanwhile | `observers_against_an_end` |
 //! | `add` does not ask whether the list is closed, or `close` does not close it | `observers_against_an_end` |
-//! | who loses the exchange keeps his own list | `observers_against_an_end` |
+//! | a thread that loses the exchange keeps its own list | `observers_against_an_end` |
 //! | `remove` takes nobody out | `who_was_taken_out_is_not_told` |
 #![cfg(loom)]
 #![allow(

@@ -1,4 +1,4 @@
-//! `quipu exec`: another program, whose OpenCL is Quipu.
+//! `quipu exec`: runs another program with Quipu as its OpenCL.
 //!
 //! The program takes this process's place, unless a table is to be printed at its end. It finds our
 //! library in one of two ways:

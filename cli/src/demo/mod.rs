@@ -10,7 +10,7 @@
 //!
 //! In the order in which the data takes:
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`scene`] | the image that the demo makes itself |
 //! | [`image`] | pictures in memory and in PNG files, and the errors about them |

@@ -1,4 +1,4 @@
-//! The page on running nodes and the unit of systemd: what they show can be run as it stands.
+//! The page on running nodes and the unit of systemd: their commands and files work as they stand.
 
 use super::{Serving, as_for_quipu, stdout};
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! What tests of the command have in common.
+//! Helpers that tests of the command share.
 
 use quipu::serve::{Kernels, Server, Serving};
 use std::path::Path;

@@ -23,11 +23,11 @@
 //! | `Sleep::wake_one` without its fence | `no_wake_is_lost` |
 //! | `Sleep::wake_unless_somebody_looks` without its fence | `who_is_being_woken_is_counted_on` |
 //! | `Worker::see_to_surplus` without its fence | `what_lies_beside_a_running_command_is_not_slept_over` |
-//! | who was woken and finds a task passes nothing on | `who_is_being_woken_sees_to_the_rest` |
+//! | a worker that was woken and finds a task passes nothing on | `who_is_being_woken_sees_to_the_rest` |
 //! | `Sleep::choose` does not look whether it took the bit | `retracting_and_choosing_agree` |
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
-//! | who finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
+//! | a worker that finds work in its last look passes nothing on, or only a wake | `who_stops_looking_sees_to_the_rest` |
 //! | `Invitation::accept` or `withdraw` stores instead of comparing | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::accept` reads the word when it has come | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::open` stores with `Relaxed` | `every_word_is_had_by_as_many_as_were_invited` |
@@ -39,7 +39,7 @@
 //! | `Injector::take` swaps with `Relaxed`, or loads and stores | `every_task_is_taken_once` |
 //! | `Injector::take` does not tell what it puts into `older` | `every_task_is_taken_once` |
 //! | `Injector::take` does not say that others were out of sight | `what_is_put_back_is_not_slept_over` |
-//! | who puts tasks back does not fence before it looks who looks | `what_is_put_back_is_not_slept_over` |
+//! | a worker that puts tasks back does not fence before it looks for workers that look | `what_is_put_back_is_not_slept_over` |
 //! | `Injector::is_empty` looks at `newest` alone | `what_is_handed_in_is_not_slept_over` |
 //! | `Injector::push_many` does not tell of what it adds | `what_is_handed_in_is_not_slept_over` |
 //!

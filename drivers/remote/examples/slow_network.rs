@@ -1,6 +1,6 @@
-//! What compressing does on networks of several speeds: a node in this process behind a relay that
-//! passes on so many bytes in a second, and transfers of a picture, of text, of bytes that only
-//! Zstandard makes shorter, and of some that nothing does.
+//! Compression on networks of several speeds. A node in this process is behind a relay that passes
+//! on so many bytes in a second. Transfers are of a picture, of text, of bytes that only Zstandard
+//! makes shorter, and of bytes that no codec does.
 //!
 //! `cargo run --release -p quipu-driver-remote --example slow_network`
 

@@ -1,6 +1,6 @@
 //! Quipu's driver for other machines' devices: a node's devices, as if they were here.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`vendor`] | the verbs of a driver over nodes |
 //! | `link` | the connection: what is in flight, ids, ends, loss |

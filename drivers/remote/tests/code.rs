@@ -1,4 +1,4 @@
-//! Which code a node's devices take.
+//! The types of code that a node's devices take.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

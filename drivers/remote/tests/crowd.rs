@@ -1,4 +1,4 @@
-//! Many clients at once on one node: each has what is its own, and nothing is lost.
+//! Many clients at once on one node: each gets its own results, and nothing is lost.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

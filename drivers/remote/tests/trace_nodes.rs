@@ -1,5 +1,5 @@
-//! A trace of two nodes that are used together, whose sessions are processes with clocks of their
-//! own: what they do is in one trace, on this machine's clock, and in the order in which it
+//! A trace of two nodes that are used together. Their sessions are processes with clocks of their
+//! own. All commands are in one trace, on this machine's clock, and in the order in which they
 //! happened.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]

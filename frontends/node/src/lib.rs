@@ -1,6 +1,6 @@
 //! A node: a machine's devices, for others over the network.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`node`] | the node itself: it listens, admits clients, and keeps sessions |
 //! | [`limits`] | limits of what a session may use |

@@ -8,7 +8,7 @@
 //! exports the API's own names. It starts nothing before a program asks for devices, has no global
 //! constructor and handles no signal.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `handle` | handles: how a pointer of the program's becomes an object, or an error |
 //! | `code` | error codes, and the frame of every entry point |

@@ -1,4 +1,4 @@
-//! The smallest program: what devices there are, and something for the processor to do.
+//! The smallest program: a list of the devices, and a task for the processor.
 
 use quipu::prelude::*;
 

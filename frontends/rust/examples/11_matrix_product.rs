@@ -1,4 +1,4 @@
-//! A matrix product by tiles: the threads of a block share what each of them reads.
+//! A matrix product by tiles: the threads of a block share the elements that each of them reads.
 
 use quipu::prelude::*;
 

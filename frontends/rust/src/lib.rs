@@ -28,10 +28,10 @@
 //! }
 //! ```
 //!
-//! | module or type | what it is |
+//! | module or type | contents |
 //! |---|---|
-//! | [`Platform`], [`Device`], [`Context`] | what there is to compute on |
-//! | [`Queue`] | what can be enqueued: launches, transfers, tasks, mappings |
+//! | [`Platform`], [`Device`], [`Context`] | devices, and groups of them |
+//! | [`Queue`] | launches, transfers, tasks and mappings for one device |
 //! | [`Buffer`], [`View`], [`Layout`] | memory, its parts, its shapes |
 //! | [`HostView`], [`Source`], [`Pinned`] | memory of the host |
 //! | [`record`] | graphs that are recorded once and launched many times |
@@ -41,7 +41,7 @@
     feature = "serve",
     doc = "| [`serve`] | programs whose kernels others launch over the network |"
 )]
-//! | [`driver`] | what a driver from elsewhere is made with |
+//! | [`driver`] | the types for a driver from elsewhere |
 //! | [`drivers`], [`simulation`] | the drivers of this project, and the simulated machine |
 //!
 //! # What safe code cannot do
@@ -201,7 +201,7 @@ pub mod driver {
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the example `12_driver`,
     //! whose driver is in `lab/abacus`. The contract is [`Driver`]'s.
     //!
-    //! | what a driver does | with |
+    //! | a driver's duty | types for it |
     //! |---|---|
     //! | says what its devices are | [`DeviceProperties`](crate::DeviceProperties), [`MemorySpace`], [`MAX_GROUPS`] |
     //! | is handed commands | [`Notification`], [`Submission`], [`DomainWait`], [`CommandRef`] |

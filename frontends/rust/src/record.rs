@@ -3,7 +3,7 @@
 //! The facts that an enqueue finds out each time (buffers, waits, migrations between devices) are
 //! found out once. A launch is one command, however many are in it.
 //!
-//! | recorded | how |
+//! | recorded | properties |
 //! |---|---|
 //! | launches, closures over indices | as by a queue; values that are passed are those of the recording |
 //! | copies, fills | as by a queue |

@@ -1,4 +1,4 @@
-//! The front end on CUDA devices: what holds on all devices, and what is CUDA's.
+//! The front end on CUDA devices: the tests of all devices, and those of CUDA alone.
 //!
 //! Without a device these tests are left out, and say so; with `QUIPU_TEST_CUDA=1` they fail.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]

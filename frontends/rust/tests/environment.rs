@@ -1,6 +1,6 @@
-//! What the environment can ask for: a log, a trace, and that kernels are checked. Each in a
-//! process of its own, which runs one of the tests below that are ignored otherwise. And that all
-//! it can ask for is documented.
+//! The effects of environment variables: a log, a trace, checked kernels. Each runs in a process of
+//! its own, which runs one of the tests below that are ignored otherwise. Another test compares the
+//! variables with their documentation.
 
 use quipu::drivers::{CpuDriver, Options, SerialDriver, SimDriver};
 use quipu::prelude::*;

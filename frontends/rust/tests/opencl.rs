@@ -1,4 +1,4 @@
-//! The front end on OpenCL devices: what holds on all devices, texts in OpenCL C, what is refused.
+//! The front end on OpenCL devices: the tests of all devices, texts in OpenCL C, and refusals.
 //!
 //! Without a device these tests fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]

@@ -10,7 +10,7 @@
 //! found when it runs. Without them everything else works, and [`ClcError::Missing`] says what to
 //! install.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
 //! | `client` | starts that process, and keeps on disk what it makes |

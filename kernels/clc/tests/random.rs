@@ -3,7 +3,7 @@
 //! `QUIPU_CLC_PROGRAMS` says how many, and `QUIPU_CLC_SEED` which is the first. What does not agree
 //! is made smaller, as long as it does not, and printed whole.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `types` | types, random numbers |
 //! | `generator`, `expressions` | random programs |

@@ -1,7 +1,7 @@
 //! The conformance suite: what the core promises, written once against
 //! [`Context`](quipu_scheduler::Context) and run over every driver.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | `cases` | the promises, one function each, gathered by [`suite`] |
 //! | [`fixture`] | where devices come from: a fresh driver per case |

@@ -1,7 +1,7 @@
 //! Networks to test on, within one Linux machine: real sockets, real TCP, and faults that come when
 //! a test says so.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | `machine` | a [`Machine`]: a network namespace, and threads and programs in it |
 //! | `interface` | its network interfaces, as the system is asked for them |

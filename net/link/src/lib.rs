@@ -1,6 +1,6 @@
 //! Quipu's connections: keys, paired nodes and enrolled clients, TLS, and the handshake.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`addresses`] | a node's addresses |
 //! | [`key`] | a machine's own key, and fingerprints |

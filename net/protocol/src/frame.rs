@@ -1,6 +1,6 @@
 //! Frames: a header of 16 bytes, and a message.
 //!
-//! | offset | bytes | what |
+//! | offset | bytes | contents |
 //! |---|---|---|
 //! | 0 | 4 | the frame's length: header, message and padding, a multiple of 8 |
 //! | 4 | 2 | the message's kind |

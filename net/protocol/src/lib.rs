@@ -4,17 +4,17 @@
 //! with every layout and every rule, is specified in `docs/wire.md`, from which somebody else could
 //! write a client; what is here follows it.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`frame`] | headers, kinds, where one frame ends and the next begins |
 //! | `layout` | the fixed parts of frames and messages |
 //! | [`reader`] | frames from a stream that comes in pieces |
 //! | [`batch`] | frames to a stream, many at a time |
 //! | [`compression`] | messages that are compressed |
-//! | [`sequence`] | numbers of messages: what is new, what is a repetition, what is acknowledged |
-//! | [`message`] | what frames say |
-//! | [`limits`] | how much of what a frame may hold |
-//! | [`error`] | what was wrong with bytes that came |
+//! | [`sequence`] | numbers of messages: new messages, repetitions, acknowledgements |
+//! | [`message`] | contents of frames |
+//! | [`limits`] | limits of frames and of their parts |
+//! | [`error`] | errors in received bytes, or in a message to be sent |
 //!
 //! # What is promised
 //!

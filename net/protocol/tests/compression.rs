@@ -1,5 +1,5 @@
-//! Compressed messages: what was packed is unpacked, and what would take more room than a message
-//! may have is refused.
+//! Compressed messages: they are unpacked as they were, and refused if they would take more room
+//! than a message may have.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_protocol::batch::Batch;

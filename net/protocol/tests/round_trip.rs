@@ -1,4 +1,5 @@
-//! What is encoded is decoded as it was, whole or in pieces; what must not be sent is not encoded.
+//! Messages that are encoded and decoded, whole or in pieces, are the same. Messages that must not
+//! be sent are not encoded.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

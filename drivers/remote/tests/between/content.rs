@@ -1,4 +1,4 @@
-//! Reads of what is in use of a node's buffer: the node finds out how much that is.
+//! Reads of the bytes in use of a node's buffer: the node finds out their number.
 
 use crate::support::relay::{Held, Relay, Way};
 use crate::support::{Rig, pool, simulated};

@@ -1,4 +1,4 @@
-//! What the trace says of bytes from one node to another that go by way of the program.
+//! Traces of bytes from one node to another that go by way of the program.
 
 use crate::support::pair::Pair;
 use crate::support::pool;

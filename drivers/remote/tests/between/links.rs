@@ -1,4 +1,4 @@
-//! What nodes tell a client of the links between them, and with it.
+//! The links between nodes: a node's reports on them to a client, and the bytes that go over them.
 
 use crate::support::pair::Pair;
 use crate::support::relay::Way;

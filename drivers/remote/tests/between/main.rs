@@ -1,4 +1,4 @@
-//! Clients and nodes of one process, over TLS: what is sent, and what is lost between.
+//! Clients and nodes of one process, over TLS: their messages, and losses between them.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod compression;

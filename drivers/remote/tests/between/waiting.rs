@@ -1,5 +1,5 @@
-//! Who waits reads himself, or is told: whatever threads do with events of one connection, each
-//! hears of all of its own.
+//! Threads that wait for events of one connection: each reads itself, or is told, and hears of all
+//! its own events.
 
 use crate::support::{PATIENCE, Rig, pool};
 use quipu_conformance::{Watchdog, folding};

@@ -1,4 +1,4 @@
-//! What nodes say of programs that they read for a client.
+//! Answers of nodes to questions about programs that they read for a client.
 
 use crate::lane::Lane;
 use crate::node::Liar;

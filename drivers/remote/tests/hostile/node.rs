@@ -1,5 +1,5 @@
-//! A node that answers as it likes: mostly with what was asked for, out of order and late, and now
-//! and then with what is slightly wrong.
+//! A node that answers as it likes: mostly with requested answers, out of order and late, and now
+//! and then with answers that are slightly wrong.
 
 use crate::lane::Lane;
 use crate::random::Random;

@@ -1,5 +1,5 @@
-//! Somebody who is enrolled at a node, and goes on to say what it may not: with another version,
-//! sessions of others, tickets that are forged, and those that were taken before.
+//! An intruder that is enrolled at a node, and sends forbidden messages: another version, sessions
+//! of others, forged tickets, and tickets that were taken before.
 
 use crate::support::PATIENCE;
 use crate::support::lossy::Random;

@@ -1,5 +1,5 @@
-//! What the program is told of: nodes and sessions that end, connections that do not come back in
-//! time. And what a node keeps of a client that is gone: nothing.
+//! Losses that the program is told of: nodes and sessions that end, connections that do not come
+//! back in time. A node keeps nothing of a client that is gone.
 
 use crate::site::{CLIENT, KEY, Site};
 use crate::support::lossy::{Random, Seen, graph};

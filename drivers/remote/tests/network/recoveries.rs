@@ -1,5 +1,5 @@
-//! What the program sees nothing of but time: connections that are lost, also as the client's
-//! address changes.
+//! Losses that cost the program only time: connections that come back, also as the client's address
+//! changes.
 
 use crate::intruder::Intruder;
 use crate::site::{Site, address};

@@ -1,4 +1,4 @@
-//! Faults on demand: each does what it says and corrupts nothing.
+//! Faults on demand: each has its stated effect and corrupts nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

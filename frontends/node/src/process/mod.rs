@@ -14,7 +14,7 @@
 //!    with the node. What the process has started, as compilers, ends with it: another of the
 //!    session's processes sees to that, its keeper.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | here | the two sides' common words |
 //! | `parent` | the node's side |

@@ -1,6 +1,6 @@
 //! One client's session: its buffers, programs, commands, from the first message to the last.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | here | the two streams, and the session's end |
 //! | `commands` | the effects of messages: `launch`, `transfer`; `prepared`: launches as they were made last |

@@ -6,7 +6,7 @@
 //! graph that is in flight stays what it was, so a command buffer may be enqueued and updated while
 //! earlier enqueues still run.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `record` | the functions that record a command |
 //! | `update` | kernels that are changed between two enqueues |

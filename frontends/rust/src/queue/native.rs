@@ -3,7 +3,7 @@
 //! | call | ordered | over when |
 //! |---|---|---|
 //! | [`Queue::native_call`] | as a host task of unknown access | the closure has returned |
-//! | [`Queue::post`], [`Queue::async_execute`] | by the buffers that it declares, on the device | what the closure put into the queue is |
+//! | [`Queue::post`], [`Queue::async_execute`] | by the buffers that it declares, on the device | the work that the closure put into the queue is over |
 
 use super::Queue;
 use crate::future::Pending;

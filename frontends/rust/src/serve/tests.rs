@@ -1,4 +1,5 @@
-//! Clients may pass anything: a kernel gets what its parameters promise, or the launch fails.
+//! Wrong arguments of clients: a kernel gets arguments that its parameters allow, or the launch
+//! fails.
 #![allow(dead_code, reason = "kernels are named here, and called by clients")]
 
 use super::{Kernels, Networks, Server};

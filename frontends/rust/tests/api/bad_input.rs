@@ -1,5 +1,4 @@
-//! What makes no sense gets a clear error or a defined result: never a panic, a
-//! hang or an abort.
+//! Bad input: each gets a clear error or a defined result, and never a panic, a hang or an abort.
 
 use super::{each_queue, pool};
 use quipu::ErrorKind;

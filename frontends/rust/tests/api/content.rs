@@ -1,4 +1,4 @@
-//! Content sizes: only what is in use moves.
+//! Content sizes: only bytes in use move.
 
 use super::{each_queue, pool};
 use quipu::ErrorKind;

@@ -1,6 +1,5 @@
-//! Closures that are handed a driver's own queue, and the memory of what they declare, on devices
-//! whose memory this process addresses. (Those of vendors' libraries: `tests/natives`,
-//! `tests/cublas`.)
+//! Closures that get a driver's own queue and the memory that they declare, on devices whose memory
+//! this process addresses. (Those of vendors' libraries: `tests/natives`, `tests/cublas`.)
 
 use super::{each_queue, pool};
 use quipu::driver::{AccessMode, CpuQueue, NativeBytes, NativeQueue, SimQueue};

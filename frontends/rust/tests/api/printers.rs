@@ -1,5 +1,5 @@
-//! A printer from outside: kernels that it prints, run by Python, give what they give natively.
-//! Without Python only their text is looked at.
+//! A printer from outside: kernels that it prints, run by Python, give the same results as
+//! natively. Without Python only their text is looked at.
 
 use kernel_python::Python;
 use quipu::kernel::print::{self, IndexWidth, Kernels, Options, PrintError};

@@ -1,4 +1,4 @@
-//! Scratch buffers: whose memory they take, and who waits for whom.
+//! Scratch buffers: the memory that they take again, and the waits between their commands.
 
 use quipu::QueueOptions;
 use quipu::prelude::*;

@@ -1,4 +1,5 @@
-//! What may go to another thread, and what several may use at once.
+//! The library's types between threads: those that may go to another one, and those that several
+//! may use at once.
 //!
 //! Futures are polled by whichever thread an executor likes, so what a program holds across an
 //! `await` goes to other threads. That something is no more so is told by the compiler here, and

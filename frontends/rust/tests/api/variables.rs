@@ -1,4 +1,4 @@
-//! Variables: what kernels use without being passed it.
+//! Variables: memory that kernels use without a parameter for it.
 
 use super::{context, each_queue, pool};
 use quipu::kernel::print::{self, Dialect, IndexWidth, Options};

@@ -1,4 +1,4 @@
-//! What a wait for a device, or for a whole context, waits for.
+//! Waits for a device, and for a whole context: the queues that they cover.
 //!
 //! The device here runs commands in [`Driver::join`] alone: what is over after a
 //! wait is what was waited for, and nothing else.

@@ -1,5 +1,5 @@
-//! What of the kernel language only a device's own compiler shows to be right: threads that
-//! exchange values, and floats of 16 bits.
+//! Parts of the kernel language that only a device's own compiler can test: threads that exchange
+//! values, and floats of 16 bits.
 
 use super::{EachQueue, pool_of};
 use quipu::kernels::{Float, Signed, bf16, f16};

@@ -1,5 +1,5 @@
-//! What holds on the devices of every driver that compiles what launches bring along: kernels of
-//! every kind, their faults, copies, chains, waits that must not be.
+//! Tests for the devices of every driver that compiles the code of launches: kernels of every kind,
+//! their faults, copies, chains, forbidden waits.
 
 mod empty;
 pub(crate) mod grid;

@@ -1,5 +1,5 @@
-//! A process that exits still waits for what it enqueues, in destructors of its first thread's
-//! thread-locals and in what `atexit` calls.
+//! A process that exits still waits for the commands that it enqueues in destructors of its first
+//! thread's thread-locals, and in functions that `atexit` calls.
 
 use crate::place::Place;
 use quipu::prelude::*;

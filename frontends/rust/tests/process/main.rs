@@ -1,6 +1,6 @@
-//! The edges of a process: what is done as it exits, and by its children. Each in a process of its
-//! own, which is this program, started anew. It has no harness: what is asked for here is asked of
-//! the thread that runs `main`.
+//! The edges of a process: its exit, and its children. Each test has a process of its own, which is
+//! this program, started anew. It has no harness, because the tests need the thread that runs
+//! `main`.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! A device of each driver, with what it needs.
+//! Devices for the tests, one of each driver, each with the platform that it needs.
 
 use crate::loopback::Loopback;
 use quipu::prelude::*;

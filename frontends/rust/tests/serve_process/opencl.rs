@@ -1,5 +1,5 @@
-//! A node's OpenCL devices: kernels are texts, or what the node's program has, as its driver prints
-//! it. The compiler works in the sandbox of the session's process.
+//! A node's OpenCL devices: kernels are texts, or kernels of the node's program as its driver
+//! prints them. The compiler works in the sandbox of the session's process.
 
 use crate::forms;
 use crate::kernels::{region, scale, served};

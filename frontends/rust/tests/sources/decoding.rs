@@ -1,4 +1,4 @@
-//! The decoder, and whatever it may be given.
+//! The decoder, and any input for it.
 
 use super::*;
 use quipu::ErrorKind;

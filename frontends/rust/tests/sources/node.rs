@@ -1,4 +1,4 @@
-//! A node's sources and decoder: what stays there, and what comes here.
+//! A node's sources and decoder: the bytes that stay there, and those that come here.
 
 use super::decoding::{Decoding, is_like};
 use super::*;

@@ -1,6 +1,6 @@
 //! The compiler's own process: text in, a shared object and what is known of it out.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `tools` | which clang, libLLVM and linker there are |
 //! | `llvm` | libLLVM's C interface |

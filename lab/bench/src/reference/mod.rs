@@ -1,6 +1,6 @@
 //! The references: code by hand and by peers, run in the same process.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `shape` | task graphs as predecessor lists |
 //! | `task` | what a task of a graph does: nothing, 1 µs, an integer add, or checking the order |

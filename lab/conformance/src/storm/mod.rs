@@ -16,7 +16,7 @@
 //!
 //! A storm passes every threshold of the core if it is built with `--cfg quipu_small_limits`.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `cells` | what the bytes of a buffer hold, who is at them, and what was seen to be wrong |
 //! | `world` | what the threads share: devices, queues, buffers, graphs, events |

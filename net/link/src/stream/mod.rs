@@ -38,14 +38,14 @@
 //! Written messages are kept until they are acknowledged (`replay`), as written: they are not
 //! copied unless they are sent again.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | here | what is shared, and sending |
-//! | `carried` | what is counted |
+//! | here | shared state, and sending |
+//! | `carried` | statistics of a stream |
 //! | `incoming` | receiving |
 //! | `interrupt` | receiving while something else is waited for |
 //! | `pulse` | pings where nothing else is sent, and the loss of a connection on which nothing comes |
-//! | `replay` | what is kept until it is acknowledged |
+//! | `replay` | the replay buffer: written bytes that are not acknowledged |
 //! | `resume` | the loss of a connection, and going on with another |
 //! | `socket` | sending and receiving without waiting |
 

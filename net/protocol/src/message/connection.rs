@@ -1,4 +1,4 @@
-//! The beginning and the end of a connection, and what keeps it going.
+//! The beginning and the end of a connection, and messages that keep it alive.
 
 use super::cursor::{Cursor, RESERVED, check_text, zero};
 use super::peer::PeerAddress;

@@ -1,4 +1,4 @@
-//! A kernel's launch, and what is passed to it.
+//! Launches of kernels, and their arguments.
 
 use super::command::{Operation, Parsed, check_range, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, zero};

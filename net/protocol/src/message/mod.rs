@@ -4,15 +4,15 @@
 //! |---|---|
 //! | [`connection`] | hello, welcome, refuse, acknowledge, ping, pong, goodbye |
 //! | [`enrolment`] | enrol, enrolled |
-//! | [`redirect`] | where a new session is |
+//! | [`redirect`] | the address of a new session |
 //! | [`node`] | status, device |
-//! | [`load`] | what there is to do on a device |
-//! | [`link`] | what goes over the connections of a client's sessions |
+//! | [`load`] | the load of a device, by queue |
+//! | [`link`] | the traffic on the connections of a client's sessions |
 //! | [`resource`] | buffers and programs |
-//! | [`command`] | commands, and what they wait for |
+//! | [`command`] | commands, and their waits |
 //! | [`description`] | a program's kernels, for a client without a compiler |
-//! | [`launch`] | a kernel's launch, and what is passed to it |
-//! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read and printed |
+//! | [`launch`] | launches of kernels, and their arguments |
+//! | [`event`] | cancelled commands, placeholders, ends of commands with their results |
 //! | [`bulk`] | chunks of transfers |
 //! | [`peer`] | from node to node |
 //! | `cursor` | reading a message from its front to its end |

@@ -4,7 +4,7 @@
 //! What is wrong is not always a broken rule: a range beyond its buffer is a command that fails. If
 //! nothing was, every command has to end, once.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | here | what a client knows of its session, and how that goes on and ends |
 //! | `commands` | buffers, programs, commands |

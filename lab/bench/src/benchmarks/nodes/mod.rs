@@ -1,7 +1,7 @@
 //! Benchmarks of nodes: this machine's cores, served to this process on loopback, with keys and
 //! TLS.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | here | nodes, and devices of them |
 //! | `add` | the kernel, here and there |

@@ -1,7 +1,7 @@
 //! Programs in OpenCL C through the C interface of three implementations, interleaved in one run:
 //! `opencl-kernels` here, and `opencl-calls` in [`calls`].
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `kernels/` | the programs |
 //! | [`computing`], [`searching`] | what each is launched with |

@@ -5,7 +5,7 @@
 //! in-order queue (a stream), no futures. [`open`] gives the interface of the device that a queue
 //! of ours is on, so both sides run on the same one, with memory, queue and programs of their own.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | here | the interface that both have, and its errors |
 //! | `opencl` | OpenCL, through `cl3` |
