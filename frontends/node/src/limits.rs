@@ -1,4 +1,4 @@
-//! Limits of what a session may use.
+//! Limits of a session's resources.
 
 #[cfg(target_os = "linux")]
 use quipu_link::Rights;

@@ -1,13 +1,13 @@
 //! The listening thread (Linux): it takes connections and looks for the first words of all of them.
 //! A connection without first words costs no place.
 //!
-//! | first words | what becomes of the connection |
+//! | first words | the connection |
 //! |---|---|
-//! | the name of a session that is there | it goes to the session at once |
-//! | the name of a session that is coming | it waits for the session, [without a place](crate::early) |
-//! | TLS's, or another session's name | it waits for a place, among [strangers](crate::strangers) |
-//! | others | it is closed |
-//! | none | it is closed after a while, or if too many come of its network |
+//! | the name of a session that is there | goes to the session at once |
+//! | the name of a session that is coming | waits for the session, [without a place](crate::early) |
+//! | TLS's, or another session's name | waits for a place, among [strangers](crate::strangers) |
+//! | others | is closed |
+//! | none | is closed after a while, or if too many come of its network |
 //!
 //! A client speaks as soon as it is connected, so its words come right behind its connection,
 //! however far away it is.

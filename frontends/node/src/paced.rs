@@ -1,4 +1,4 @@
-//! An answer that is made anew now and then, for all who have asked meanwhile.
+//! An answer that is made anew at intervals, for all clients that have asked meanwhile.
 //!
 //! 1. A client gets an answer that the node began to make after the client asked. So no answer is
 //!    out of date.

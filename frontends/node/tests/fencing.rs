@@ -1,5 +1,5 @@
-//! A session whose client has not come back in time is fenced: what it has held back never takes
-//! effect, whoever lets it go.
+//! A session whose client has not come back in time is fenced: commands that it has held back never
+//! take effect, whoever lets them go.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end
 // with it.
 #![cfg(target_os = "linux")]

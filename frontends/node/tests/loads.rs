@@ -1,4 +1,4 @@
-//! What a node tells of what there is to do on its devices, and whom.
+//! Reports of a node's load: their contents, and the clients that get them.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Whoever is not taken, and whoever breaks a rule, is in the node's log: who it was, and why.
+//! The node's log: it names each client that is refused, and each that breaks a rule, with the
+//! reason.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

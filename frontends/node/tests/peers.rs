@@ -1,5 +1,5 @@
-//! Who comes to a node from another: with a ticket that is good, for what the client has said, and
-//! with nothing else.
+//! Connections from node to node: a node lets in a peer with a good ticket, takes from it the
+//! messages that the client has announced, and no others.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

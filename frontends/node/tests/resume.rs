@@ -1,4 +1,4 @@
-//! Who may come back to a session, and with what.
+//! Resumption of sessions: the clients that may come back, and the messages that they may bring.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end
 // with it.
 #![cfg(target_os = "linux")]

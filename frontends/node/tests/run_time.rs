@@ -1,5 +1,5 @@
-//! How long kernels may run, on devices that no thread of the node runs them on: it is kernels that
-//! are timed, and nothing else.
+//! Limits of run times on devices whose kernels no thread of the node runs: kernels are timed, and
+//! nothing else.
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;

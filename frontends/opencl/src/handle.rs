@@ -7,9 +7,9 @@
 //!
 //! A slot counts two kinds of references in one word:
 //!
-//! | who holds it | how |
+//! | holder | references |
 //! |---|---|
-//! | the program | what it created or retained, and has not released. The API reports this count |
+//! | the program | those that it created or retained, and has not released. The API reports this count |
 //! | the library | a [`Ref`]: during a call, and in objects that need this one |
 //!
 //! The object is dropped with the last of both. A context that a queue needs is there for as long

@@ -1,4 +1,4 @@
-//! What a loader asks of a platform (`cl_khr_icd` 2).
+//! A platform's functions for loaders (`cl_khr_icd` 2).
 //!
 //! The loader makes its own table of functions, by their names, and has a pointer to it put into
 //! every object. So a program that calls a function which this library does not have gets an error

@@ -14,18 +14,18 @@
 //! | `code` | error codes, and the frame of every entry point |
 //! | `info` | answers to `clGet…Info` |
 //! | `dispatch` | the table of functions that loaders call through |
-//! | `icd` | what loaders ask for |
-//! | `platform`, `device`, `context`, `queue` | where things run |
-//! | `memory` | buffers, and what images share with them |
-//! | `address`, `content_size` | buffers whose addresses programs know, or of which they say how much counts |
+//! | `icd` | a platform's functions for loaders |
+//! | `platform`, `device`, `context`, `queue` | devices, groups of them, and queues |
+//! | `memory` | buffers, and the common part of buffers and images |
+//! | `address`, `content_size` | buffers whose addresses programs know; sizes of their contents in use |
 //! | `image`, `sampler` | images: their formats and layout, and how kernels read them |
-//! | `program`, `kernel` | what runs |
+//! | `program`, `kernel` | programs and their kernels |
 //! | `enqueue` | commands, a file for each kind |
 //! | `command_buffer` | commands that are recorded once and enqueued many times |
 //! | `svm`, `unified` | shared virtual memory, and unified shared memory |
 //! | `semaphore` | semaphores |
 //! | `event`, `callbacks` | events, waiting, profiling; functions of the program that are called at the end |
-//! | `graphics` | what shares objects with graphics, and is refused |
+//! | `graphics` | objects shared with graphics, which are refused |
 //! | `absent` | features that no device has |
 //!
 //! An entry point is a function of the C interface. Its safety contract is the standard's: pointers

@@ -1,4 +1,4 @@
-//! Memory objects: buffers, parts of buffers, and what images share with them.
+//! Memory objects: buffers, parts of buffers, and the common part of buffers and images.
 
 use crate::address::is_asked_for;
 use crate::code::{Code, Result, create, ensure, entry, fail};

@@ -1,4 +1,4 @@
-//! Buffers whose addresses programs know, and buffers of which they say how much counts.
+//! Buffers whose addresses programs know, and buffers with content sizes.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,4 +1,4 @@
-//! Builds: their options, what their logs say, and programs that do not wait for their children.
+//! Builds: their options and logs, and programs that do not wait for their children.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

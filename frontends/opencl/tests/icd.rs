@@ -1,4 +1,4 @@
-//! The library as loaders have it: tables of functions, and what objects point to.
+//! The library as loaders have it: tables of functions, and the pointers in objects to them.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,5 +1,5 @@
-//! What programs rely on beside results: the order of what is not tracked, when functions of theirs
-//! are called, and what a failure leaves alone.
+//! Orders that programs rely on beside results: of commands that are not tracked, of the program's
+//! functions, and after a failure.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,5 +1,5 @@
-//! A caller who calls anything with anything: handles that are valid, released, of another kind or
-//! no handles at all, from several threads. Whatever the library answers, it must answer.
+//! Random calls with random arguments: handles that are valid, released, of another kind or no
+//! handles at all, from several threads. The library answers each call.
 //!
 //! `QUIPU_TEST_CALLS` says how many calls each thread makes (20,000 without it).
 

@@ -1,4 +1,4 @@
-//! What programs are told of devices of another OpenCL platform, and what happens there.
+//! Devices of another OpenCL platform: their reported properties, builds and commands.
 //!
 //! PoCL's device stands for another vendor's GPU. Without PoCL these tests are left out.
 

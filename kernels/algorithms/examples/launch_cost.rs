@@ -1,5 +1,5 @@
-//! What the launch of a kernel costs beside a host task that does the same to the same buffer:
-//! `cargo run --release -p quipu-algorithms --example launch_cost [-- --gates]`.
+//! The cost of a kernel's launch beside a host task that does the same to the same buffer: `cargo
+//! run --release -p quipu-algorithms --example launch_cost [-- --gates]`.
 //!
 //! A chain of commands, each of which adds one to a number, is enqueued in an in-order queue behind
 //! an event of ours, which is then completed. Measured are both halves, enqueueing and running, of

@@ -1,4 +1,4 @@
-//! Programs that this one starts, and what they say.
+//! Programs that this one starts, their output and their exit status.
 //!
 //! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that
 //! waits for any. Then a status is lost. So what a program printed counts, and its status where

@@ -1,5 +1,4 @@
-//! The compiler as the rest of the program sees it: starts its process, and keeps on disk what it
-//! makes.
+//! The compiler for the rest of the program: starts its process, and keeps its results on disk.
 
 use crate::child;
 use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};

@@ -1,4 +1,4 @@
-//! The command line of `quipu-clc`: what the compiler makes of a file, for people who look at it.
+//! The command line of `quipu-clc`: the compiler's stages for a file, for people who look at it.
 
 use crate::compiler::{Output, TEXT_NAME};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};

@@ -21,10 +21,10 @@
 //! | `options` | options of compilers |
 //! | `program` | programs and kernels of this process |
 //! | `run` | runs compiled kernels |
-//! | `image` | what kernels are passed for images |
+//! | `image` | the arguments of kernels for images |
 //! | `parts` | programs that are linked of several parts |
 //! | `passed` | launches as the core has them |
-//! | `metadata` | what is known of kernels |
+//! | `metadata` | descriptions of compiled kernels |
 //! | `output` | the standard output, to which kernels print |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
 

@@ -1,4 +1,4 @@
-//! What is known of a program once its text is compiled: kernels, their parameters and attributes.
+//! Descriptions of a compiled program: kernels, their parameters and attributes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

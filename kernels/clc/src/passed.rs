@@ -1,5 +1,4 @@
-//! Launches as the core has them: what is passed to a kernel that is a text, for the compiler for
-//! processors.
+//! Arguments of launches in the core's form, for kernels that the compiler for processors has made.
 
 use crate::client::ClcError;
 use crate::image::Image;

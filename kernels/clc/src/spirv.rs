@@ -1,5 +1,5 @@
-//! Modules of SPIR-V: what is looked at before the translator sees one, and what is written anew
-//! for it.
+//! Modules of SPIR-V: their check before the translator sees them, and the parts that are written
+//! anew for it.
 //!
 //! The translator is a program of the machine's (`llvm-spirv`). It trusts what it reads, and older
 //! ones know SPIR-V up to 1.4 only. So a module goes through here first:

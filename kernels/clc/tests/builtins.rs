@@ -1,4 +1,4 @@
-//! The built-in functions against what they are by definition.
+//! The built-in functions against their definitions.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Files that texts include: which ones, and that what is kept on disk depends on them.
+//! Files that texts include: how they are found, and the dependence of kept code on them.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,5 +1,4 @@
-//! Kernels against what they compute, over sizes of work-groups that take each way through the
-//! passes.
+//! Kernels against models of them, over sizes of work-groups that take each way through the passes.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What kernels print in a program with a locale of its own.
+//! Output of kernels in a program with a locale of its own.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]

@@ -1,5 +1,5 @@
 //! Launches whose last groups along an axis have fewer work-items than the others, compared with
-//! what the standard says of them.
+//! the standard's definition.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,4 +1,4 @@
-//! Launches whose offset has more bits than work-items are counted with.
+//! Launches whose offset has more bits than the numbers of work-items.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

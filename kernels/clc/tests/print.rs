@@ -1,4 +1,4 @@
-//! What kernels print.
+//! Output of kernels.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]

@@ -1,5 +1,5 @@
-//! A header that changes between the time its text becomes the key of what is kept on disk and the
-//! time the compiler reads it.
+//! A header that changes after its text has become part of a key on disk, and before the compiler
+//! reads it.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]

@@ -1,4 +1,4 @@
-//! SPIR-V on processors: what modules do, and what is said of those that are at fault.
+//! SPIR-V on processors: the results of modules, and the messages for faulty ones.
 //!
 //! Modules are assembled by `spirv-as`. Without it or the machine's translator these tests are left
 //! out.

@@ -1,5 +1,5 @@
-//! What work-items of a strip have in common: counters of loops that they leave one by one, edges
-//! of a grid that most of them are not at, numbers that go around between few of them, one divisor.
+//! Values that work-items of a strip share: counters of loops that they leave one by one, edges of
+//! a grid that most of them are not at, numbers that go around between few of them, one divisor.
 
 mod support;
 

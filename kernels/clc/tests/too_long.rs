@@ -1,4 +1,4 @@
-//! What the compiler may take for a text.
+//! The compiler's time limit for a text.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Variables at program scope: the kernels of a program share them, and what is written to them
-//! stays.
+//! Variables at program scope: the kernels of a program share them, and values that are written to
+//! them stay.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -1,4 +1,4 @@
-//! Every operation on every scalar type, with the values at their edges, gives what Rust gives: bit
+//! Every operation on every scalar type, with the values at their edges, gives Rust's result: bit
 //! for bit, as C99 and as OpenCL C. Only transcendental functions may differ, by the units in the
 //! last place that are said there.
 

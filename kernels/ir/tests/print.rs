@@ -1,4 +1,5 @@
-//! What is printed is readable and the same each time, and what a dialect cannot do it says.
+//! Printed text: it is readable and the same each time, and operations that a dialect lacks are
+//! refused by name.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 

@@ -1,4 +1,4 @@
-//! The corpus gives what it should, as C99 and as OpenCL C, in each way it can be printed.
+//! The corpus gives its expected results, as C99 and as OpenCL C, in each way it can be printed.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 

@@ -1,5 +1,5 @@
-//! Who comes to barriers and to functions of a warp: what is seen to be all of them, and what is
-//! refused, with the line that parts them.
+//! The uniformity analysis: barriers and functions of a warp that all threads reach are accepted,
+//! and others are refused with the line at which threads part.
 
 #![expect(clippy::unwrap_used, reason = "an unwrap is an assertion")]
 

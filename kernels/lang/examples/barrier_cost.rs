@@ -1,4 +1,4 @@
-//! What a barrier costs each thread of a block on one core.
+//! The cost of a barrier for each thread of a block on one core.
 //!
 //! `cargo run --release -p quipu-kernel --example barrier_cost [-- --gates]`
 //!

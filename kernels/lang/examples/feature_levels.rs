@@ -1,4 +1,4 @@
-//! What each feature level brings, on one core: the same kernels, compiled for each, on data that
+//! The gain of each feature level on one core: the same kernels, compiled for each, on data that
 //! stays in the cache.
 //!
 //! `cargo run --release -p quipu-kernel --example feature_levels`

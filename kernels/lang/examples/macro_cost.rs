@@ -1,4 +1,4 @@
-//! What `#[kernel]` costs natively: a kernel that it made beside the same one written by hand, in
+//! The native cost of `#[kernel]`: a kernel that it made beside the same one written by hand, in
 //! turns.
 //!
 //! `cargo run --release -p quipu-kernel --example macro_cost`

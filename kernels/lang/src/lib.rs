@@ -68,14 +68,14 @@
 //!
 //! # What else kernels have
 //!
-//! | what | where |
+//! | subject | see |
 //! |---|---|
 //! | numbers for generic kernels, mathematical functions, complex numbers, 16-bit floats | [`Scalar`], [`Number`], [`Signed`], [`Integer`], [`Float`], [`Complex`] |
 //! | outputs by element, tile, row, block; all elements at once | [`Partition`], with a table |
 //! | changes in one step, of global and block-shared memory; fences | [`Atomics`], [`SharedAtomics`], [`Accelerator::fence_device`] |
-//! | what the threads of a warp do together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
+//! | functions of the threads of a warp together | [`BlockAccelerator::warp_shuffle`] and its neighbours |
 //! | random numbers | [`random`] |
-//! | what is done once, groups of a block, elements in as many rounds | [`Accelerator::once_per_grid`], [`Accelerator::groups`], [`Accelerator::uniform_elements`] |
+//! | work that is done once, groups of a block, elements in as many rounds | [`Accelerator::once_per_grid`], [`Accelerator::groups`], [`Accelerator::uniform_elements`] |
 //! | a kernel where it is launched | [`kernel_closure`] |
 //! | a clock | [`Accelerator::clock`] |
 //!

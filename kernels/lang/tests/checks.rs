@@ -1,5 +1,5 @@
-//! What the checking mode finds, in each way to run blocks: races on raw memory, indices out of
-//! bounds; and that it finds nothing where nothing is.
+//! The checking mode, in each way to run blocks: it finds races on raw memory and indices out of
+//! bounds, and reports nothing where nothing is wrong.
 
 use quipu_kernel::{
     Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, BlockScratch, ByTile,

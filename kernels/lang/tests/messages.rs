@@ -1,5 +1,5 @@
-//! What rustc says in the end, where a kernel is not accepted: at the user's line, in words that
-//! help, and nothing else.
+//! rustc's messages for kernels that are not accepted: at the user's line, in words that help, and
+//! nothing else.
 //!
 //! Each file in `tests/messages` is compiled. A line that ends with `//~ words` has an error with
 //! these words; no other line has one. And all that the macros refuse is compiled as one program

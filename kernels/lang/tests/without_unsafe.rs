@@ -1,4 +1,5 @@
-//! A crate that forbids `unsafe` has kernels of all kinds: what macros write for it is not its own.
+//! A crate that forbids `unsafe` has kernels of all kinds: code that macros write for it does not
+//! count as its own.
 
 #![forbid(unsafe_code)]
 

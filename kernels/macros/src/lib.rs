@@ -6,7 +6,7 @@
 //! operation is replaced by a call of a function of `quipu_kernel::emit`. Code that cannot be
 //! replaced so is refused (`refuse.rs`), at its line, with the remedy.
 //!
-//! | file | what it reads |
+//! | file | contents |
 //! |---|---|
 //! | `kernel.rs` | `#[kernel]` functions |
 //! | `method.rs` | `#[kernel]` methods, as functions |
@@ -16,10 +16,10 @@
 //! | `written_first.rs` | shared arrays that devices need not set to zero |
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs`, `passed.rs` | parameters, their types, generics |
-//! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
+//! | `scope.rs` | the state of what is written: variables, loops, refusals |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `chain.rs`, `print.rs` | bodies |
-//! | `divergence.rs` | where a body waits for threads that have gone elsewhere |
-//! | `registers.rs`, `stencil_loops.rs`, `phases/` | what the native form of a kernel is made, to be fast |
+//! | `divergence.rs` | bodies that wait for threads that have gone elsewhere |
+//! | `registers.rs`, `stencil_loops.rs`, `phases/` | fast native forms of kernels |
 //! | `refuse.rs` | the words of refusals |
 //! | `options.rs` | the attributes' options |
 //!
@@ -68,7 +68,7 @@ use proc_macro::TokenStream;
 ///
 /// The first parameter is the accelerator. The types of the others say how they are passed:
 ///
-/// | type | what threads have |
+/// | type | a thread's view |
 /// |---|---|
 /// | numbers (`f16` and `bf16`, too), `bool`, arrays of them, what has `#[derive(KernelData)]`, generic types | the value |
 /// | `&[T]`, `GlobalRef<T, D>` | all elements, to read |

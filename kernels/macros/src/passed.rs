@@ -1,5 +1,5 @@
-//! Types of kernels' parameters that are none by their look: refused in words for what was probably
-//! meant.
+//! Types that no parameter of a kernel can have, seen by their look: refused in words for the type
+//! that was probably meant.
 //!
 //! Types say so, too (`Parameter` and `KernelData` of `quipu-kernel`), but in words for all types.
 //! And they tell of what a type is made of, not of the way in which it is written.

@@ -1,4 +1,4 @@
-//! Errors of benchmarks, for the person who started one.
+//! Errors of benchmarks, for people.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! A small driver whose devices have memory of their own: what every driver of
-//! an accelerator has to get right, and nothing else.
+//! A small driver whose devices have memory of their own: the duties of every driver of an
+//! accelerator, and nothing else.
 //!
 //! Each device is one thread that runs one command after another, in the order
 //! in which they became ready, and one memory space of ordinary allocations that

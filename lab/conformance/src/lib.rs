@@ -1,10 +1,10 @@
-//! The conformance suite: what the core promises, written once against
+//! The conformance suite: the core's promises, written once against
 //! [`Context`](quipu_scheduler::Context) and run over every driver.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `cases` | the promises, one function each, gathered by [`suite`] |
-//! | [`fixture`] | where devices come from: a fresh driver per case |
+//! | [`fixture`] | fixtures: a fresh driver per case |
 //! | [`graph`] | random command graphs against a sequential model |
 //! | [`island`] | a small driver whose devices have memory of their own |
 //! | [`storm`] | many threads that share everything, with what must hold whatever happens |

@@ -1,5 +1,4 @@
-//! Time as this process has it: what hangs is told from a machine that stands
-//! still.
+//! Time as this process has it: it tells a hang from a machine that stands still.
 //!
 //! A virtual machine may be stopped for a minute, and a loaded one may give a
 //! process no time for as long. Measured by the system's clock, all that was

@@ -1,4 +1,4 @@
-//! Some generated kernels: what `scripts/test kernels` compares by the thousand.
+//! Some generated kernels; `scripts/test kernels` compares thousands.
 
 use quipu_kernel_generated::{CASES, compare};
 

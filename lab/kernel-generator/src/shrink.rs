@@ -1,4 +1,4 @@
-//! Smaller kernels that may still show what a kernel shows.
+//! Smaller forms of a kernel that may still show its fault.
 //!
 //! Nothing is asked about the meaning: a statement is taken away, an expression gives way to one
 //! inside of it or to a constant. Some of what comes of it does not compile, as a name is gone that

@@ -1,4 +1,4 @@
-//! A launch: what is passed, and the bytes of each parameter of an entry function.
+//! A launch: its arguments, and the bytes of each parameter of an entry function.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu_kernel_ir::print::{EntryKind, FAULT_WORDS};

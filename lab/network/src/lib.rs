@@ -7,8 +7,8 @@
 //! | `interface` | its network interfaces, as the system is asked for them |
 //! | `switch` | a [`Switch`]: machines on cables (`veth`) at a bridge, each with a rate (`tbf`) |
 //! | `relay` | a [`Relay`]: machines whose packets are passed on by this program, which delays, loses, damages and resets |
-//! | `lane` | when a packet arrives, by rate, delay and jitter: plain arithmetic |
-//! | `packet` | what the relay knows of IPv4 and TCP |
+//! | `lane` | the arrival of a packet, by rate, delay and jitter: plain arithmetic |
+//! | `packet` | packets for a relay: IPv4 and TCP |
 //!
 //! Time in it is real, since TCP's is: tests assert what comes about, and never when.
 //!

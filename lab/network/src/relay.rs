@@ -1,4 +1,5 @@
-//! A relay: this program passes packets on between machines, and can do to them what networks do.
+//! A relay: this program passes packets on between machines, and can delay, lose and damage them as
+//! networks do.
 //!
 //! Each machine's interface is one whose packets are read from a file and written to it (`tun`).
 //! One thread reads them, decides by each link's shape when a packet arrives, if it does, and

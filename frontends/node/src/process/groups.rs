@@ -1,8 +1,8 @@
-//! Control groups of sessions, if the system lets the node make some: what all processes of a
-//! session have together is limited by the kernel, as they take it. Without them, and up to these
-//! limits, [looks from outside](super::usage) do it.
+//! Control groups of sessions, if the system lets the node make some. The kernel limits the
+//! resources of all processes of a session together, as they take them. Without control groups, and
+//! up to these limits, [looks from outside](super::usage) do it.
 //!
-//! | what | in version 2 | in version 1 |
+//! | resource | in version 2 | in version 1 |
 //! |---|---|---|
 //! | processes and threads | `pids.max` | `pids.max` |
 //! | memory, with that of files and of the kernel | `memory.max` | `memory.limit_in_bytes` |

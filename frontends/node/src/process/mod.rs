@@ -1,5 +1,4 @@
-//! Sessions in processes of their own (Linux): what a client's kernel does to its process, it does
-//! to nobody else.
+//! Sessions in processes of their own (Linux): a client's kernel can harm its own process alone.
 //!
 //! 1. A client says hello to the node, which starts a process for the session: the node's own
 //!    program, as [`Spawn`] says, which comes to [`serve_session`]. The process makes a key, which
@@ -26,7 +25,7 @@
 //! | `sandbox` | the sandbox of the session's side |
 //! | `namespaces` | users, networks and memory that it does not share with others |
 //! | `scratch` | the folders that its compilers write to |
-//! | `output` | what its processes print, passed on to the node's standard error |
+//! | `output` | the standard error of its processes, passed on to the node's |
 //! | `groups` | resources of all processes together, limited by the kernel |
 //! | `usage` | resources of all processes together, looked at from outside |
 //! | `trial` | the search for the part of the sandbox that hides something |

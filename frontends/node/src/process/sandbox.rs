@@ -1,6 +1,6 @@
 //! The sandbox of a session's process, as far as Linux gives one to a user without rights.
 //!
-//! | what | by |
+//! | a session cannot | because of |
 //! |---|---|
 //! | have more memory, or open files, than the limits say, write large files, or leave its memory behind in one | resource limits |
 //! | have memory that these limits do not see, in files without a name or shared with others | seccomp; Landlock, which leaves out `/dev/shm` |

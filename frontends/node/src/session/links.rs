@@ -1,4 +1,4 @@
-//! A session's links, for who asks: its streams, and its connections with other nodes.
+//! A session's links, for clients that ask: its streams, and its connections with other nodes.
 
 use super::{Session, State};
 use crate::node::Shared;

@@ -1,4 +1,4 @@
-//! The way to another node: what this session sends there.
+//! The sender to another node: messages and bytes of this session.
 //!
 //! 1. A client names a peer to be dialled. A thread dials again and again, within the time of the
 //!    ticket: the other node may not have heard of it yet. If the node cannot be reached, for any

@@ -1,4 +1,4 @@
-//! A stream, from somebody who says on it what he likes.
+//! A stream of a client that sends any messages.
 
 use quipu_link::LinkError;
 use quipu_link::connection::Connection;

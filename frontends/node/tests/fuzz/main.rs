@@ -1,5 +1,6 @@
-//! Clients that say what they like, in any order, to a node that serves others: it does not panic,
-//! nothing hangs, nobody else notices, and when they are gone there is nothing left of them.
+//! Clients that send any messages, in any order, to a node that serves others: it does not panic,
+//! nothing hangs, other clients notice nothing, and nothing is left of the clients when they are
+//! gone.
 //!
 //! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-node --test fuzz --
 //! --ignored`.

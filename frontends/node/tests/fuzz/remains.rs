@@ -1,5 +1,4 @@
-//! What a process has that sessions could leave behind: threads, files, memory; and whether any
-//! thread of it has panicked.
+//! Remains of sessions in a process: threads, files, memory, and panics of its threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;

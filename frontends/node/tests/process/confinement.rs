@@ -1,4 +1,4 @@
-//! What the system says of a session's processes, and what it answers them.
+//! The sandbox of a session's processes, as the system reports it, and calls that it refuses.
 
 use crate::{descendants, good, has_sandbox, rig, watchdog};
 use quipu_node::Limits;

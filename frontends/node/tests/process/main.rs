@@ -1,4 +1,4 @@
-//! Sessions in processes of their own: what a kernel does to its process, it does to nobody else.
+//! Sessions in processes of their own: a kernel can harm its own process alone.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 

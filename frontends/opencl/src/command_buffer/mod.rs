@@ -1,4 +1,4 @@
-//! Command buffers (`cl_khr_command_buffer` and what extends it): commands that are recorded once,
+//! Command buffers (`cl_khr_command_buffer` and its extensions): commands that are recorded once,
 //! and enqueued many times.
 //!
 //! A command buffer keeps its commands as a list, and a recorded graph of the core's that was made

@@ -1,4 +1,4 @@
-//! Programs: texts in OpenCL C, and what devices make of them.
+//! Programs: texts in OpenCL C, and their builds for devices.
 //!
 //! A text is read by the compiler for processors, whichever devices it is for: that says which
 //! kernels there are, what they take, and what is wrong with it. On a machine without that compiler

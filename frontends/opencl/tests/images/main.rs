@@ -1,4 +1,4 @@
-//! Images: what commands move, and what kernels read and write, against models of both.
+//! Images: commands that move them, and kernels that read and write them, against models of both.
 
 // Helpers of tests are tests: unwrap is their assertion too. Functions have their names in C.
 #![allow(

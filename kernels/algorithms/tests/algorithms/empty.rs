@@ -1,4 +1,4 @@
-//! Algorithms on buffers without elements: they do nothing, or give what sums of nothing are.
+//! Algorithms on buffers without elements: they do nothing, or give the result for no elements.
 
 use crate::on_each_device;
 use quipu::prelude::*;

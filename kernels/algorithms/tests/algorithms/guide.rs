@@ -1,5 +1,5 @@
-//! The kernels of the guide and of the front end's examples: they are what is timed as such, and
-//! the same in every mode.
+//! The kernels of the guide and of the front end's examples: the timed ones are those of the text,
+//! and all give the same in every mode.
 
 use crate::modes::{Input, InputView, Output, OutputView, Struct, Value, everywhere};
 use crate::numbers;

@@ -1,6 +1,6 @@
-//! Runs a kernel in every way that there is, and compares the bits of what it writes: natively at
-//! each feature level, its blocks shared by threads in an odd order, checked, in lockstep, on
-//! threads of the operating system, and printed as C99, OpenCL C and, where there is a GPU, CUDA C.
+//! Runs a kernel in every way that there is, and compares the bits of its results: natively at each
+//! feature level, its blocks shared by threads in an odd order, checked, in lockstep, on threads of
+//! the operating system, and printed as C99, OpenCL C and, where there is a GPU, CUDA C.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu::WorkDivision;

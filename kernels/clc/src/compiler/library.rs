@@ -1,4 +1,4 @@
-//! The built-in functions of the language, linked to what a program uses.
+//! The built-in functions of the language, linked to a program that uses them.
 //!
 //! Their text is in parts, each of which is compiled by the same clang when a program first asks
 //! for a function of it, and kept on disk. libLLVM links of a part only what the program calls,

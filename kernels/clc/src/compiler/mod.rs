@@ -1,8 +1,8 @@
-//! The compiler's own process: text in, a shared object and what is known of it out.
+//! The compiler's own process: text in, a shared object and descriptions of its kernels out.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `tools` | which clang, libLLVM and linker there are |
+//! | `tools` | the machine's clang, libLLVM and linker |
 //! | `llvm` | libLLVM's C interface |
 //! | `builtins.cl`, `later.cl`, `sub_groups.cl` | the language's built-in functions |
 //! | `single.cl` | mathematical functions of `float` |
@@ -10,10 +10,10 @@
 //! | `library` | links the built-in functions that a program uses |
 //! | `translate` | SPIR-V, by the machine's translator |
 //! | `print` | `printf` by the C library's |
-//! | `program` | clang's output, inlined: kernels and what is known of them |
+//! | `program` | clang's output, inlined: kernels and their descriptions |
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
-//! | `remarks` | what LLVM says of the loops over work-items |
+//! | `remarks` | LLVM's remarks on the loops over work-items |
 //! | `neighbours` | gathers that ask whether one read does |
 //! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |

@@ -1,4 +1,4 @@
-//! From the text of a program to bitcode in which every kernel is one function, and what is known
+//! From the text of a program to bitcode in which every kernel is one function, and to descriptions
 //! of the kernels.
 //!
 //! 1. clang makes bitcode for `spir64`, where each address space has a number of its own.

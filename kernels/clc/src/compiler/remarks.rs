@@ -1,4 +1,4 @@
-//! What LLVM says of the loops over work-items, and all that is said of a kernel together.
+//! LLVM's remarks on the loops over work-items, and the explanation of a whole kernel.
 //!
 //! The passes give each loop over work-items a place of its own, "file 7", and its instructions the
 //! user's lines there. So what LLVM says of an instruction in it begins with `7:12:0: `.

@@ -1,4 +1,4 @@
-//! Which clang, libLLVM and linker there are on the machine.
+//! The clang, libLLVM and linker of the machine.
 
 use crate::child;
 use quipu_environment::LLVM;

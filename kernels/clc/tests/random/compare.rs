@@ -1,5 +1,5 @@
-//! Runs random programs in both ways, each in a process of its own, and compares what they have
-//! written.
+//! Runs random programs in both ways, each in a process of its own, and compares the memory that
+//! they have written.
 
 use crate::generator::MOST_ITEMS;
 use crate::program::Program;

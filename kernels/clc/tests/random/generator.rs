@@ -1,6 +1,6 @@
-//! Random kernels. What work-items do together, and what they have in common, is known as a kernel
-//! is written: they wait for each other only where all come to, and each writes to what is its own
-//! alone, or all wait in between.
+//! Random kernels. As a kernel is written, it is known which values are the same for all
+//! work-items, and which statements all of them reach. They wait for each other only where all come
+//! to, and each writes to memory that is its own alone, or all wait in between.
 
 use crate::expressions::convert;
 use crate::program::{Program, Statement};

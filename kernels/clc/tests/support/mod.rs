@@ -1,4 +1,4 @@
-//! What tests of kernels have in common.
+//! Helpers that tests of kernels share.
 
 // Helpers of tests are tests: unwrap is their assertion too.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! Printers: what writes kernels down in a language, also in one that this crate does not know.
+//! Printers: they write kernels down in a language, also in one that this crate does not know.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Checks everything that this crate's documentation demands of a module.
 //!
-//! | where | what is checked |
+//! | file | checks |
 //! |---|---|
 //! | here | structs, shared arrays, the kernel's parameters, that no function calls itself |
 //! | `function` | statements: definitions before uses, variables assigned before they are loaded, loops, returns |

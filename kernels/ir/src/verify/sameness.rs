@@ -1,4 +1,4 @@
-//! What the uniformity analysis knows of a value.
+//! The uniformity analysis' knowledge of a value.
 
 use std::rc::Rc;
 

@@ -8,7 +8,7 @@
 //! computes for each value the threads for which it is [the same](Same), and for each statement the
 //! threads that reach it [together](Way):
 //!
-//! | value | the same for | why |
+//! | value | the same for | reason |
 //! |---|---|---|
 //! | constants, passed values, extents, lengths, the size of a warp | the grid | the launch has one of each |
 //! | the block's index, and the number of threads that a barrier has counted | the block | the block has one of each |

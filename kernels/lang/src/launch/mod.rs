@@ -6,7 +6,7 @@
 //! [`BlockScratch`] of its own. That is one dynamic call for a range; everything inside is compiled
 //! for the kernel, once for each [feature level](crate::level).
 //!
-//! | threads are run by | when |
+//! | threads are run by | condition |
 //! |---|---|
 //! | `grid`: a loop | the kernel has no barriers |
 //! | `phases`: a loop for each phase between barriers (`lanes`: of vectors) | it is a block kernel that has been written so, too |

@@ -1,4 +1,4 @@
-//! What attributes say of blocks and of shared arrays; fences of one order.
+//! Attributes of blocks and of shared arrays; fences of one order.
 
 use super::{check, division};
 use quipu_kernel::{

@@ -1,4 +1,4 @@
-//! Kernels where they are launched, with values of what is around them.
+//! Closures as kernels where they are launched, with values from around them.
 
 use super::{compare, division, natively, run_printed};
 use quipu_kernel::{

@@ -1,5 +1,4 @@
-//! What the language has, several things at a time: as kernels are that somebody wrote for a
-//! purpose.
+//! Several parts of the language at a time, in kernels as people write them for a purpose.
 
 use super::{Passed, check, division};
 use quipu_kernel::{

@@ -1,5 +1,5 @@
-//! What programs in Rust are full of: names in alternatives, assignments to parts, derived
-//! comparisons, bytes of numbers, adapters behind closures, parts of slices.
+//! Everyday Rust in kernels: names in alternatives, assignments to parts, derived comparisons,
+//! bytes of numbers, adapters behind closures, parts of slices.
 
 use std::cmp::{Ordering, max, min};
 use std::mem::swap;

@@ -1,4 +1,5 @@
-//! What goes wrong in a kernel: checked natively and printed, the same thread at the same line.
+//! Faults in kernels: checked natively and printed, each is reported for the same thread at the
+//! same line.
 
 use super::{Passed, division, line_of};
 use quipu_kernel::{

@@ -1,5 +1,5 @@
-//! Kernels whose threads go side by side between barriers: each does what it does where threads go
-//! alone, also at borders and where it fails.
+//! Kernels whose threads go side by side between barriers: the results are those of threads that go
+//! alone, also at borders and after faults.
 
 use super::{check, division, ways};
 use quipu_kernel::level::UNOPTIMISED;

@@ -1,5 +1,5 @@
-//! What the language has, item by item: where each is tested, natively in every way and printed.
-//! What no other file is about is tested here.
+//! The language, item by item: the place where each is tested, natively in every way and printed.
+//! Items without a file of their own are tested here.
 //!
 //! | item | tested by |
 //! |---|---|

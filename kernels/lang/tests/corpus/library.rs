@@ -1,4 +1,4 @@
-//! What the crate has besides the language: complex numbers, random numbers, functions of numbers.
+//! The crate's library besides the language: complex numbers, random numbers, functions of numbers.
 
 use super::{Passed, check, division, natively, run_printed};
 use quipu_kernel::{

@@ -1,4 +1,4 @@
-//! `Option` and `Result` by value: what gives them, what takes them apart, and `?`.
+//! `Option` and `Result` by value: expressions that give them, that take them apart, and `?`.
 
 use super::{check, division};
 use quipu_kernel::{Accelerator, OwnElements, device, kernel};

@@ -1,5 +1,5 @@
-//! Loops over own elements that are run in pieces: each element gets what the loop as it is written
-//! gives it, at borders and beyond them, and what fails does so at the same element.
+//! Loops over own elements that are run in pieces: each element gets the result of the loop as it
+//! is written, at borders and beyond them, and faults come at the same element.
 
 use super::{Passed, check, division, ways};
 use quipu_kernel::{

@@ -1,4 +1,4 @@
-//! Branches on what the accelerator is and has: each way to run a kernel takes its own, and printed
+//! Branches on properties of the accelerator: each way to run a kernel takes its own, and printed
 //! code has no other.
 
 use super::{check, division, natively};

@@ -1,5 +1,5 @@
-//! Raw shared arrays, as textbooks use them: run phase by phase, each gives what a sequential model
-//! gives.
+//! Raw shared arrays, as textbooks use them: run phase by phase, each gives the results of a
+//! sequential model.
 
 use super::{check, division, line_of, ways};
 use quipu_kernel::level::UNOPTIMISED;

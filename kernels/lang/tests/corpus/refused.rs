@@ -1,5 +1,5 @@
-//! What is refused as a source is made, as rustc cannot tell by types: at the user's line, in words
-//! that help.
+//! Kernels that are refused as a source is made, because rustc cannot tell by types: at the user's
+//! line, in words that help.
 //!
 //! Each kernel has one line that ends with `//~ words`.
 

@@ -1,6 +1,7 @@
-//! Who comes to a barrier: what is seen to be the same for a block, or is vouched for, decides; all
-//! else is refused as the source is made, at the barrier's line and with the line at which threads
-//! part. (What takes no types to be seen, the macro refuses: `tests/messages/parted.rs`.)
+//! Barriers and the threads that come to them: a value decides if it is seen to be the same for a
+//! block, or is vouched for. All else is refused as the source is made, at the barrier's line and
+//! with the line at which threads part. (Cases that need no types are refused by the macro:
+//! `tests/messages/parted.rs`.)
 
 use super::{check, division};
 use quipu_kernel::{

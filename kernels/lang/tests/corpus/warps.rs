@@ -1,5 +1,5 @@
-//! Warps, in kernels that give the same whatever a warp's size; asynchronous device functions;
-//! branches on what the accelerator is.
+//! Warps, in kernels that give the same for any size of a warp; asynchronous device functions;
+//! branches on properties of the accelerator.
 
 use super::{check, division};
 use quipu_kernel::{

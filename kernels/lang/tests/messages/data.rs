@@ -1,4 +1,4 @@
-//! What other devices do not know how it lies in memory, where it is passed or kept.
+//! Types without a layout that other devices know, passed or kept in kernels.
 
 use quipu_kernel::{
     Accelerator, BlockAccelerator, KernelData, OwnElements, SharedWrite, device, kernel, kernel_closure,

@@ -1,4 +1,4 @@
-//! What is called.
+//! Calls of functions that kernels cannot call.
 
 use std::cmp::max;
 

@@ -1,4 +1,4 @@
-//! What is not a thread's own cannot be named.
+//! Elements that are not a thread's own, which kernels cannot name.
 
 use quipu_kernel::{Accelerator, OwnBlockTile, OwnElements, OwnRows, kernel};
 

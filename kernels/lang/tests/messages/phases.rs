@@ -1,4 +1,4 @@
-//! What has no elements of all threads, for each has its own.
+//! Arrays without the elements of all threads: each thread has its own.
 
 use quipu_kernel::{OwnBlockTile, SharedWrite};
 

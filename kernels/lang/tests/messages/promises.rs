@@ -1,4 +1,4 @@
-//! What keeps safe kernels from writing what is another thread's, as rustc says it: the
+//! rustc's messages that keep safe kernels from writing another thread's elements: the
 //! documentation's examples, of which a test of documentation sees only that something is wrong
 //! with them.
 

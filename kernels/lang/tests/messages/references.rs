@@ -1,5 +1,4 @@
-//! References that depend on what happens in a kernel; and conversions and texts of types of one's
-//! own.
+//! References that depend on conditions in a kernel; conversions and texts of the user's own types.
 
 use quipu_kernel::{Accelerator, KernelData, OwnElements, kernel};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the macro refuses: all of it at once, and nothing of what is written around it.
+//! Code that the macro refuses: all of it at once, and none of the code around it.
 
 use quipu_kernel::{Accelerator, OwnElements, kernel};
 

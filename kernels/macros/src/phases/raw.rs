@@ -1,4 +1,4 @@
-//! Arrays without phases: what `into_raw()` gives.
+//! Raw shared arrays (`into_raw()`), which no phase splits.
 //!
 //! Such a handle is where an array is and how long, so it is the same for all threads, and the
 //! block has it once. Handles may be chosen and change places where all threads do so alike. What

@@ -1,4 +1,4 @@
-//! A kernel as phases, barriers, loops around them, and what is done once for the block.
+//! A kernel as phases, barriers, loops around them, and statements that are run once for the block.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Which of a kernel's variables are the same for all threads of a block.
+//! The variables of a kernel that are the same for all threads of a block.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! `enqueue`: what the calling thread pays for each command.
+//! `enqueue`: the calling thread's cost of each command.
 
 use crate::error::BenchError;
 use crate::harness::{Contender, Gate, Report, Row, Session, counted, nanoseconds_each};

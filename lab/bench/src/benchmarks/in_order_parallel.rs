@@ -1,4 +1,4 @@
-//! `in-order-parallel`: commands of an in-order queue that share nothing but what they read.
+//! `in-order-parallel`: commands of an in-order queue that share only data that they read.
 //!
 //! The references are those of the imbalance benchmarks: list scheduling for the speed-up over one
 //! worker, and time against time as many spinning threads that run the same pieces.

@@ -1,5 +1,5 @@
-//! A progress bar on standard error for what takes longer than a second, below the rows that have
-//! been measured.
+//! A progress bar on standard error for work that takes longer than a second, below the rows that
+//! have been measured.
 //!
 //! It is redrawn between runs only: a thread that redraws would be measured as well. It stays away
 //! where standard error is no terminal.

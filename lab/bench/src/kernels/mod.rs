@@ -11,7 +11,7 @@
 //! | [`copy_each`], [`scale_each`], [`add_each`], [`triad_each`], [`dot_blocks`] | `babelstream` |
 //! | [`multiply_blocks`] | `matmul`, `block-size` |
 //! | [`add_each`] | `stream` |
-//! | [`add_one`], [`add_one_slowly`], [`converge`], [`peek`] | what commands cost |
+//! | [`add_one`], [`add_one_slowly`], [`converge`], [`peek`] | costs of commands |
 
 #![allow(
     clippy::needless_range_loop,

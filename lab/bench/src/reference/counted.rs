@@ -1,4 +1,4 @@
-//! A graph with one atomic counter per task: what the hand-written executor, rayon and tokio run.
+//! A graph with one atomic counter per task, for the hand-written executor, rayon and tokio.
 //!
 //! Protocol:
 //!

@@ -1,4 +1,5 @@
-//! Greedy list scheduling: what a perfect scheduler without overhead and without foresight reaches.
+//! Greedy list scheduling: the result of a perfect scheduler without overhead and without
+//! foresight.
 //!
 //! Pieces are taken in the order given; each goes to the worker that is free first (R. L. Graham,
 //! "Bounds on multiprocessing timing anomalies", 1969: at most 2 - 1/m times the best schedule).

@@ -3,13 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `shape` | task graphs as predecessor lists |
-//! | `task` | what a task of a graph does: nothing, 1 µs, an integer add, or checking the order |
+//! | `task` | the work of a graph's task: nothing, 1 µs, an integer add, or checking the order |
 //! | `counted` | a graph with in-degree counters, and the executor trait with its verification |
 //! | `deque_executor` | the floor: a hand-written executor on crossbeam-deque |
 //! | `rayon_executor`, `tokio_executor` | the same graphs on the peers |
 //! | `bare` | a function call in a loop, a loop, and boxed closures pushed to a deque |
 //! | `nested` | trees of tasks that spawn tasks, and rayon's scopes |
-//! | `ranges` | parts of objects that commands change, and what that gives |
+//! | `ranges` | parts of objects that commands change, and the results |
 //! | `ping_pong` | two threads that sleep and wake each other |
 //! | `imbalance` | the work of the imbalance benchmarks, and its order check |
 //! | `piece_times` | the times of its pieces while other threads run such pieces too |
@@ -21,7 +21,7 @@
 //! | `raw` | a device's own interface, OpenCL or CUDA, with hand-written kernels |
 //! | `network` | as many bytes there and back, or one way, over TCP and TLS alone |
 //! | `paced` | a way on loopback that is as slow as a network |
-//! | `affinity` | which cores a thread runs on |
+//! | `affinity` | the cores that a thread runs on |
 //! | `process` | processor time, context switches and resident memory of this process |
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! Parts of two objects that commands read and change, and what that gives one after the other.
+//! Parts of two objects that commands read and change, and the results if they run one after the
+//! other.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Content sizes: what migrations bring of memory of which only a part is in use.
+//! Content sizes: the bytes that migrations bring of memory of which only a part is in use.
 
 use super::cases;
 use crate::Fixture;

@@ -18,8 +18,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `cells` | what the bytes of a buffer hold, who is at them, and what was seen to be wrong |
-//! | `world` | what the threads share: devices, queues, buffers, graphs, events |
+//! | `cells` | the contents of a buffer, the commands that use them, and the faults that were seen |
+//! | `world` | shared by the threads: devices, queues, buffers, graphs, events |
 //! | `host` | a thread of the host: which steps it takes |
 
 mod cells;

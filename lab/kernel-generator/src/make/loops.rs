@@ -1,4 +1,4 @@
-//! Loops as statements. Each ends after some rounds, whatever is in it.
+//! Loops as statements. Each ends after some rounds, with any body.
 
 use super::{LoopScope, Maker};
 use crate::tree::{Block, Piece, Statement, pieces};

@@ -1,5 +1,5 @@
-//! Phases of what a block shares, and what its threads agree on: barriers, and the loops, branches
-//! and jumps around them.
+//! Phases of memory that a block shares, and values that its threads agree on: barriers, and the
+//! loops, branches and jumps around them.
 //!
 //! Every thread of a block has to come to every barrier. So what is around one is decided by what
 //! is the same for all of them ([`Maker::agreed`]): whatever can be written of values that are

@@ -1,4 +1,4 @@
-//! Kernels as text: their source, and what the tests know of them.
+//! Kernels as text: their source, and the tests' descriptions of them.
 
 use std::fmt::Write as _;
 

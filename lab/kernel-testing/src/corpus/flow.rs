@@ -1,4 +1,4 @@
-//! Kernels whose threads go different ways, or have to be evaluated, checked or told of in a
+//! Kernels whose threads go different ways, or whose parts are evaluated, checked or printed in a
 //! certain order.
 
 use super::{f32_type, line, u32_type};

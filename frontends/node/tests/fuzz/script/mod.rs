@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | here | what a client knows of its session, and how that goes on and ends |
+//! | here | a client's knowledge of its session; how the session goes on and ends |
 //! | `commands` | buffers, programs, commands |
 //! | `peers` | other nodes |
 

@@ -1,4 +1,4 @@
-//! Other nodes: which there are said to be, what comes from them and goes there.
+//! Messages about other nodes, and messages from them and to them.
 
 use super::{Coming, Script, any_message};
 use crate::lane::Lane;

@@ -1,4 +1,4 @@
-//! What the library has, and by which names.
+//! The names of the library's functions.
 
 use super::super::program::clang_for;
 use super::super::{object, tools};

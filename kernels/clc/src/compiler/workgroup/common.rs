@@ -1,4 +1,4 @@
-//! What work-items have in common that go round a masked loop together.
+//! Values that are the same for all work-items inside a masked loop.
 //!
 //! All that are inside have made as many turns. So a counter that begins as the same number for all
 //! of them is the same in each turn, as `at` is in

@@ -1,4 +1,4 @@
-//! From a kernel, which is what one work-item does, to a function that runs whole work-groups.
+//! From a kernel, which is the work of one work-item, to a function that runs whole work-groups.
 //!
 //! Work-items of a group run one after another, in loops that the optimiser then turns into vector
 //! code. Where they wait for each other, at a barrier, the loops end, and others begin: a *region*

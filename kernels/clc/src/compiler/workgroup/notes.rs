@@ -1,4 +1,4 @@
-//! What the passes have done with a kernel, by lines of its text, for the people who wrote it.
+//! Notes on the passes' work for a kernel, by lines of its text, for people who write kernels.
 
 use crate::compiler::llvm::*;
 use crate::compiler::program::TEXT_NAME;

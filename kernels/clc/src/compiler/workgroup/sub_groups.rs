@@ -1,5 +1,4 @@
-//! How large sub-groups are, and whether work-items are apart where they meet: constants, once both
-//! are known.
+//! Constants of sub-groups: their size, and whether work-items are apart where they meet.
 
 use super::graph::Graph;
 use super::uniform::Divergence;

@@ -1,5 +1,5 @@
-//! Which values are the same for all work-items of a group, and which nodes all of them run
-//! together.
+//! Uniformity: the values that are the same for all work-items of a group, and the nodes that all
+//! of them run together.
 //!
 //! A value is divergent if it comes from the work-item's own number, from its own memory or from an
 //! atomic operation; if an operand of it is; if it is a phi where ways meet that work-items of a

@@ -1,4 +1,4 @@
-//! Which loops are not to be unrolled as a kernel is read.
+//! Loops that are not unrolled as a kernel is read.
 //!
 //! A loop around another one that ends by what is in memory (an insertion into what is sorted)
 //! would become many copies of that, each of which is masked or scalar on its own.

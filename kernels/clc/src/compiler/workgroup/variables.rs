@@ -1,5 +1,5 @@
-//! What is kept between nodes: variables, where they are alive, and what is made again instead of
-//! being kept.
+//! Variables: values that are kept between nodes, the places where they are alive, and values that
+//! are made again instead.
 
 use super::graph::{BARRIER, End, Graph, Loop, MEETING};
 use super::uniform::Divergence;

@@ -1,4 +1,4 @@
-//! `device-peers`: two GPUs of CUDA's: what a copy between them takes, and a graph over both
+//! `device-peers`: two GPUs of CUDA's: the time of a copy between them, and a graph over both
 //! against one.
 
 use super::side::{mean, rows};

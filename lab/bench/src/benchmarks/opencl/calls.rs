@@ -1,5 +1,5 @@
-//! `opencl-calls`: what calls of the C interface cost in three implementations, interleaved in one
-//! run.
+//! `opencl-calls`: the cost of calls of the C interface in three implementations, interleaved in
+//! one run.
 //!
 //! Each implementation runs in a process of its own, as for `opencl-kernels`, and finds the
 //! functions through the system's loader. [`calling`](super::calling) has the calls.

@@ -1,4 +1,4 @@
-//! A case: a program, its memory, and what is launched.
+//! A case: a program, its memory, and its launches.
 
 use crate::harness::Scale;
 

@@ -4,11 +4,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `kernels/` | the programs |
-//! | [`computing`], [`searching`] | what each is launched with |
+//! | [`computing`], [`searching`] | the arguments of each |
 //! | [`case`] | cases, and numbers for them |
-//! | [`calls`], [`calling`] | what calls cost: the comparison, and the calls |
+//! | [`calls`], [`calling`] | the cost of calls: the comparison, and the calls |
 //! | [`player`] | the process of one implementation |
-//! | [`implementation`] | how such a process is started and told |
+//! | [`implementation`] | starts such a process, and sends it commands |
 //! | here | the comparison |
 //!
 //! Each implementation runs in a process of its own, on as many cores as there are workers, and

@@ -1,4 +1,4 @@
-//! The process of one OpenCL implementation: it prepares and launches what it is told, a line at a
+//! The process of one OpenCL implementation: it prepares and launches as it is told, a line at a
 //! time.
 //!
 //! | it is told | it answers |

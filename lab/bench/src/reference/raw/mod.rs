@@ -11,7 +11,7 @@
 //! | `opencl` | OpenCL, through `cl3` |
 //! | `cuda` | CUDA's driver interface, through `cudarc`'s declarations |
 //! | `nvrtc` | the compiler of CUDA C |
-//! | `signal` | what a callback wakes a thread with |
+//! | `signal` | the signal by which a callback wakes a thread |
 
 mod cuda;
 mod nvrtc;

@@ -1,4 +1,4 @@
-//! What is noted of a version as it is written, if somebody asks: see
+//! Notes on a version as it is written, if somebody asks: see
 //! [`Notes`](super::super::notes::Notes).
 
 use super::super::graph::{End, Graph, Loop};

@@ -1,4 +1,4 @@
-//! `device-costs`: what commands cost beside the device's own interface.
+//! `device-costs`: the cost of commands beside the device's own interface.
 //!
 //! Every command adds one to the same number, so all are a chain, and the number says how many ran.
 //!
