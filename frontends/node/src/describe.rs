@@ -83,7 +83,7 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
     }
 }
 
-/// Which programs a device takes.
+/// The programs that a device takes.
 fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
@@ -112,8 +112,8 @@ fn takes(device: &Device, kernels: &str) -> Takes {
     Takes(takes)
 }
 
-/// What a device's compiler has of OpenCL C: this machine's compiler for native code has all of it,
-/// and `half` arithmetic if the processor has.
+/// The features of OpenCL C of a device's compiler. This machine's compiler for native code has all
+/// of them, and `half` arithmetic if the processor has it.
 fn text_features(device: &Device) -> u16 {
     let features = device.text_features();
     let bits = [

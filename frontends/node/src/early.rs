@@ -49,7 +49,7 @@ impl Early {
         }))
     }
 
-    /// Since when the oldest of those that wait does.
+    /// The time at which the oldest of those that wait came.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         let state = locked(&self.0);
         state.waiting.iter().next().map(|one| one.since)

@@ -102,7 +102,7 @@ mod tests {
         (told.failure, told.what, told.text)
     }
 
-    /// What `drivers/remote` makes of these is tested there.
+    /// `drivers/remote` tests its errors of these.
     #[test]
     fn nothing_of_an_error_is_left_out_and_nothing_said_twice() {
         let text = str::to_owned;

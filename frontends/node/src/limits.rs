@@ -7,7 +7,7 @@ use quipu_protocol::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
 use quipu_scheduler::access::MAX_MEMORY_BYTES;
 use std::time::Duration;
 
-/// How much of what a session, or all of them, may have.
+/// Limits of a session, and of all sessions together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sessions at once.
@@ -38,17 +38,17 @@ pub struct Limits {
     /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have
     /// processes, also of the buffers of all sessions of a client together.
     pub session_bytes: u64,
-    /// How many hundredths of the memory that a device has of its own a session may have, if
-    /// sessions have processes.
+    /// The share of a device's own memory that a session may have, in hundredths, if sessions have
+    /// processes.
     pub device_percent: u32,
-    /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its
-    /// connection.
+    /// The longest time for which a session is kept after its connection is lost. Zero: it ends
+    /// with its connection.
     pub patience: Duration,
-    /// For how long a kernel may run: a native one on one core without a pause, another on its
-    /// device. Zero: for ever, or until its client goes.
+    /// The longest time for which a kernel may run: a native one on one core without a pause,
+    /// another on its device. Zero: for ever, or until its client goes.
     pub run_time: Duration,
-    /// For how long one of a client's programs may be compiled. Zero: for ever, or until its client
-    /// goes.
+    /// The longest time for which one of a client's programs may be compiled. Zero: for ever, or
+    /// until its client goes.
     pub compile_time: Duration,
     /// Bytes that a session's process may have, beside half a gigabyte of its own, and those of all
     /// sessions of a client together; if sessions have processes.
@@ -109,8 +109,8 @@ fn half_the_memory() -> u64 {
 const EARLIER: Duration = Duration::from_secs(1);
 
 impl Limits {
-    /// For how long a session is kept after the node has noticed the loss of its connection, if its
-    /// client waits for so long after it has noticed: less by the longest that a loss goes
+    /// The time for which a session is kept after the node has noticed the loss of its connection,
+    /// if its client waits for so long after it has noticed: less by the longest that a loss goes
     /// unnoticed here, so that nothing is written any more when the client's patience ends. Zero
     /// where the system does not notice.
     #[must_use]
@@ -122,7 +122,7 @@ impl Limits {
             .min(client.saturating_sub(noticed).saturating_sub(EARLIER))
     }
 
-    /// How many numbers they are.
+    /// The number of these numbers.
     #[cfg(target_os = "linux")]
     pub(crate) const NUMBERS: usize = 20;
 
@@ -154,7 +154,7 @@ impl Limits {
         ]
     }
 
-    /// What [`numbers`](Self::numbers) were those of.
+    /// The limits that had these [`numbers`](Self::numbers).
     #[cfg(target_os = "linux")]
     pub(crate) fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
         let [
@@ -203,7 +203,7 @@ impl Limits {
         }
     }
 
-    /// What is left of them for a client with these rights.
+    /// The limits of a client with these rights.
     #[cfg(target_os = "linux")]
     pub(crate) fn within(self, rights: &Rights) -> Self {
         let memory = rights.memory.unwrap_or(u64::MAX);
@@ -229,8 +229,8 @@ impl Limits {
         }
     }
 
-    /// Whether there is room for one more session of a client's, where there are so many, and so
-    /// many of them its own; why not.
+    /// Checks that there is room for one more session of a client's, where there are so many, and
+    /// so many of them its own. The error says why there is none.
     pub(crate) fn room_for(&self, all: usize, own: usize) -> Result<(), String> {
         if all >= self.sessions {
             return Err("the node has as many sessions as it takes; try again later".to_owned());

@@ -151,7 +151,7 @@ mod words {
     /// So many connections are taken before others are looked at.
     pub(super) const TURN: usize = 64;
 
-    /// How TLS begins: with a handshake.
+    /// The first byte of TLS: a handshake.
     const HANDSHAKE: u8 = 22;
 
     pub(super) enum First {
@@ -175,7 +175,7 @@ mod words {
         }
     }
 
-    /// How many bytes there have to be for the system to say that there are some.
+    /// The number of bytes that have to be there for the system to say that there are some.
     fn least(socket: &impl AsRawFd, bytes: usize) -> io::Result<()> {
         let bytes = bytes as libc::c_int;
         // SAFETY: a number of that size, which is there until the call returns.

@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at what runs.
 const LOOKING: Duration = Duration::from_millis(20);
 
-/// For how long it is looked at after somebody has asked.
+/// The time for which devices are looked at after somebody has asked.
 const ATTENTION: Duration = Duration::from_secs(3);
 
-/// What there is to do for one queue of a session on one device.
+/// The load of one queue of a session on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueCount {
     pub(crate) queue: u32,
@@ -35,7 +35,7 @@ pub(crate) struct QueueCount {
     pub(crate) over: u64,
 }
 
-/// What there is to do for a session, or for the sessions of a process, on one device.
+/// The load of a session, or of the sessions of a process, on one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceCount {
     pub(crate) busy_ns: u64,
@@ -43,7 +43,7 @@ pub(crate) struct DeviceCount {
     pub(crate) queues: Vec<QueueCount>,
 }
 
-/// What one session has on the node's devices, by their numbers.
+/// The load of one session on the node's devices, by their numbers.
 pub(crate) struct SessionCount {
     pub(crate) client: Fingerprint,
     /// Larger than those of sessions that began before.
@@ -52,7 +52,7 @@ pub(crate) struct SessionCount {
     pub(crate) links: LinkCount,
 }
 
-/// What there is to do on one device, as one client is told.
+/// The load of one device, as one client is told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceLoad {
     pub(crate) waiting: u64,
@@ -63,7 +63,7 @@ pub(crate) struct DeviceLoad {
     pub(crate) queues: Vec<QueueLoad>,
 }
 
-/// For how long something ran on each device of this process while somebody asked.
+/// The time for which something ran on each device of this process while somebody asked.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     nanoseconds: Vec<AtomicU64>,
@@ -84,8 +84,8 @@ impl Busy {
     }
 }
 
-/// What goes over links, as one client is told: those of its own sessions, and how many there are
-/// beside these.
+/// The traffic of links, as one client is told: of its own sessions, and the number of links beside
+/// these.
 pub(crate) fn links(sessions: &[SessionCount], client: Fingerprint) -> (Vec<LinkEntry>, u32) {
     let own = sessions.iter().filter(|session| session.client == client);
     let (mut entries, mut more) = (Vec::new(), 0_u32);
@@ -130,7 +130,7 @@ pub struct LinkTotals {
 pub struct LinkSums {
     /// The numbers of links, by state.
     pub states: LinkStates,
-    /// How often another connection has taken the place of one that was lost.
+    /// The number of times that another connection has taken the place of one that was lost.
     pub resumed: u64,
     /// Bytes that were sent.
     pub sent: u64,
@@ -163,14 +163,14 @@ impl LinkTotals {
 }
 
 impl Shared {
-    /// What all sessions have, in the order in which they began.
+    /// The loads of all sessions, in the order in which they began.
     pub(crate) fn seen(self: &Arc<Self>) -> Vec<SessionCount> {
         let mut sessions = self.session_counts();
         sessions.sort_unstable_by_key(|session| session.number);
         sessions
     }
 
-    /// What there is to do on each device, as a client is told.
+    /// The load of each device, as a client is told.
     pub(crate) fn loads(&self, sessions: &[SessionCount], client: Fingerprint) -> Vec<DeviceLoad> {
         let mut loads: Vec<DeviceLoad> = Vec::new();
         for device in 0..self.options.devices.len() {
@@ -219,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// What the sessions in this process have on its devices.
+    /// The loads of the sessions in this process on its devices.
     pub(crate) fn own_counts(&self) -> Vec<SessionCount> {
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         let count = |session: &Arc<crate::session::Session>| {
@@ -244,7 +244,7 @@ impl Shared {
         sessions.iter().map(count).collect()
     }
 
-    /// For how long something ran on a device of this process.
+    /// The time for which something ran on a device of this process.
     #[cfg(target_os = "linux")]
     pub(crate) fn busy_on(&self, device: usize) -> u64 {
         self.busy.on(device)

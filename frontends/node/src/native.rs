@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a native kernel is called: the hash of its code and of the layout of what is passed to it.
+/// The name of a native kernel: the hash of its code and of the layout of its arguments.
 pub type Name = [u8; 32];
 
 /// A launch of a kernel by a client. It was checked against the protocol, and not against the
 /// kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Where it is to run.
+    /// The device that is to run it.
     pub device: &'a Device,
     /// All that is passed.
     pub passed: &'a Passed,
@@ -23,14 +23,14 @@ pub struct Launch<'a> {
     pub parameters: &'a [Parameter<'a>],
 }
 
-/// What a client passes for a parameter.
+/// A client's argument for a parameter.
 #[derive(Clone, Debug)]
 pub enum Parameter<'a> {
     /// The bytes of a value.
     Value(&'a [u8]),
     /// Memory: the next of the command's accesses.
     Memory {
-        /// What the command is ordered by. A kernel must not do more to the memory.
+        /// The access by which the command is ordered. A kernel must not do more to the memory.
         mode: AccessMode,
         /// Of the client's numbers: two parameters of different buffers do not overlap.
         buffer: u64,

@@ -31,32 +31,32 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a node offers.
+/// The options of a node.
 #[derive(Clone)]
 pub struct Options {
     /// The devices, of any drivers. Their numbers on the network are their places here.
     pub devices: Vec<Device>,
     /// Kernels that are there natively.
     pub natives: Arc<dyn Natives>,
-    /// How much of what a session may have.
+    /// The limits of sessions.
     pub limits: Limits,
-    /// For how long receivers of commands look again and again before they sleep. Zero is right
-    /// where cores are few.
+    /// The time for which receivers of commands look again and again before they sleep. Zero is
+    /// right where cores are few.
     pub spin: Duration,
-    /// What of the bytes that go to clients is compressed.
+    /// The compression of the bytes that go to clients.
     pub compression: Compression,
     /// After how long without a byte a connection of a session's is lost, if the client pings where
     /// it has nothing to say. Not less than a second; zero for never.
     pub idle: Duration,
-    /// What patience and limits of time are measured by.
+    /// The timer of patience and of time limits.
     pub timer: Arc<dyn Timer>,
-    /// What nodes have to do with each other.
+    /// The node's dealings with other nodes.
     pub peers: Peering,
     /// Features of the protocol that it does without, as an older node would, to see how clients
     /// fare with one: none, else. Sessions in processes of their own have all.
     #[doc(hidden)]
     pub lacks: u64,
-    /// How sessions' processes are started; without, sessions are in this process.
+    /// The way to start sessions' processes; without, sessions are in this process.
     #[cfg(target_os = "linux")]
     pub processes: Option<crate::process::Spawn>,
     /// Sessions are served in their processes also where a [serious
@@ -116,23 +116,25 @@ fn refuse_weak_sandbox(weaknesses: &[crate::process::Weakness]) -> io::Result<()
     }
 }
 
-/// Why a session ends whose client has fewer rights than it began with.
+/// The reason for which a session ends whose client has fewer rights than it began with.
 const NARROWED: &str = "the operator has narrowed the rights of this client (`quipu rights`); a new session has what is left";
 
 /// Bytes of writes that may come before their turn, however much memory buffers have.
 const PARKED: u64 = 64 << 20;
 
-/// What a node has to do with other nodes.
+/// A node's dealings with other nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Peering {
-    /// Where other nodes find this one; without, where its client has found it.
+    /// The address at which other nodes find this one; without, the one at which its client has
+    /// found it.
     pub address: Option<SocketAddr>,
-    /// Where this one may dial others; if nowhere, it has to do with none.
+    /// The networks in which this node may dial others; if there are none, it has no dealings with
+    /// other nodes.
     pub networks: Networks,
 }
 
 impl Peering {
-    /// What a client is told who has come to this address.
+    /// The address that a client is told that has come to this address.
     pub(crate) fn address_for(&self, own: Option<SocketAddr>) -> Option<PeerAddress> {
         let address = self.address.or(own).filter(|_| !self.networks.is_empty())?;
         PeerAddress::of(address)
@@ -182,7 +184,7 @@ pub(crate) struct Shared {
     pub(crate) early: crate::early::Early,
     /// A session of this process has begun: with its sessions.
     begun_here: Condvar,
-    /// How many connections of each client only ask how the node is.
+    /// The number of connections of each client that only ask how the node is.
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     /// Answers to them: with all sessions, and without.
     pub(crate) looks: Paced<(Vec<SessionCount>, Status)>,
@@ -199,7 +201,7 @@ pub(crate) struct Shared {
     pub(crate) busy: Busy,
 }
 
-/// Where sessions are.
+/// The place of sessions.
 pub(crate) enum Home {
     /// In this process.
     Here,
@@ -262,7 +264,7 @@ impl Node {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -274,13 +276,14 @@ impl Node {
         self.shared.gate.fingerprint()
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.session_count()
     }
 
-    /// What tells how it is, as clients that ask are told: also while [`Node::wait`] has the node.
+    /// A function that tells how the node is, as clients that ask are told: also while
+    /// [`Node::wait`] has the node.
     pub fn status(&self) -> impl Fn() -> Status + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.status()
@@ -308,8 +311,8 @@ impl Node {
         }
     }
 
-    /// What ends all sessions, and tells their clients so, for who ends the process without
-    /// dropping the node. Nobody is let in any more.
+    /// A function that ends all sessions, and tells their clients so, for a process that ends
+    /// without dropping the node. Nobody is let in any more.
     pub fn stop(&self) -> impl FnOnce() + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.stop()
@@ -576,7 +579,7 @@ impl Shared {
         tells
     }
 
-    /// What a connection is told, to a session or to none.
+    /// The welcome to a connection, for a session or for none.
     pub(crate) fn welcome(&self, session: Option<&Session>) -> Welcome<'_> {
         let patience = session.map_or(Duration::ZERO, Session::patience);
         let limits = &self.options.limits;
@@ -818,7 +821,8 @@ impl Shared {
         }
     }
 
-    /// Why the session that a caller names has ended, if it was its own, and that is known.
+    /// The reason for which the session that a caller names has ended, if it was its own, and if
+    /// that is known.
     #[cfg_attr(
         not(target_os = "linux"),
         allow(unused_variables, reason = "no session has a process there")

@@ -37,7 +37,7 @@ struct State<T> {
     last: Option<(u64, Arc<T>)>,
     /// Somebody makes an answer, or waits until it may be made.
     is_making: bool,
-    /// When the next may be begun.
+    /// The time at which the next may be begun.
     due: Duration,
 }
 

@@ -55,7 +55,7 @@ struct State {
     allow(dead_code, reason = "no process is a session's there")
 )]
 impl Printed {
-    /// What comes from a source that never waits.
+    /// The output of a source that never waits.
     pub(crate) fn new(source: impl Read + Send + 'static) -> Self {
         Self {
             is_expected: AtomicBool::new(false),
@@ -112,7 +112,7 @@ impl Printed {
 }
 
 impl Shared {
-    /// What kernels print, if this process is a session's: it has their standard output.
+    /// The output of kernels, if this process is a session's: it has their standard output.
     pub(crate) fn printed(&self) -> Option<&Arc<Printed>> {
         match self.home() {
             #[cfg(target_os = "linux")]
@@ -121,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// What this process has of the protocol.
+    /// The protocol's features of this process.
     pub(crate) fn features(&self) -> u64 {
         let printed = self.printed().map_or(PRINTED, |_| 0);
         // Only there are first words looked for.
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// What a client gets: bytes, and how many were lost before so many of them.
+    /// A client's share: bytes, and the number of bytes that were lost before so many of them.
     #[derive(Default)]
     struct Client {
         bytes: Vec<u8>,

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// For how long one that only asks may say nothing.
+/// The longest silence of a connection that only asks.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client takes beside a status.
+/// The answers that a client takes beside a status.
 struct Told<'a> {
     client: Fingerprint,
-    /// What there is to do on these devices.
+    /// The load of these devices.
     loads: Option<&'a [Device]>,
-    /// What goes over its sessions' links.
+    /// The traffic of its sessions' links.
     links: bool,
 }
 
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-/// What a client is told of a device that it knows by this number.
+/// The message to a client about a device that it knows by this number.
 fn message<'a>(number: usize, device: &Device, load: &'a DeviceLoad) -> Load<'a> {
     Load {
         device: number as u32,

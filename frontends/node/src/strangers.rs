@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a connection has its place, though an equal one waits.
+/// The time for which a connection has its place, though an equal one waits.
 const TENURE: Duration = Duration::from_millis(500);
 
 /// Connections that wait, for each place.
@@ -98,8 +98,8 @@ impl<S> One<S> {
     }
 }
 
-/// How little a network is preferred: whether it is unknown, and how many connections its site has,
-/// and it.
+/// The rank of a network, the higher the less it is preferred: whether it is unknown, and the
+/// numbers of connections of its site, and of itself.
 type Rank = (bool, usize, usize);
 
 /// The networks that clients have come from last, and how many had come before each.
@@ -192,7 +192,7 @@ impl<S> Crowd<S> {
         taken
     }
 
-    /// How many connections a network's site has, and the network.
+    /// The numbers of connections of a network's site, and of the network.
     fn count(&self, network: Network) -> (usize, usize) {
         let of_site = self.sites.get(&network.site());
         let own = self.counts.get(&network);

@@ -15,7 +15,7 @@ pub(super) const LONGEST: usize = 4096;
 /// Room for one descriptor with a packet, aligned as the system wants it.
 type Control = [u64; 4];
 
-/// What has come.
+/// A packet that has come.
 #[derive(Debug)]
 pub(super) enum Packet {
     /// Bytes, and a connection.

@@ -198,7 +198,7 @@ fn is_interrupted() -> bool {
     io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
 }
 
-/// What the node was told of how much the session has.
+/// The totals of the session that the node was told of.
 #[derive(Default)]
 struct Counts(Totals);
 

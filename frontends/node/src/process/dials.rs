@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 /// Connections of a session that are being made at a time, at most.
 const MOST: usize = 32;
 
-/// For how long one may be tried to be made, at most.
+/// The longest time for which one may be tried to be made.
 const LONG: Duration = Duration::from_secs(600);
 
-/// How long one attempt may take, at most: a session that has ended is dialled for no longer.
+/// The longest time of one attempt: a session that has ended is dialled for no longer.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
 /// Between the first attempts; then twice as long each time, up to the longest.
@@ -122,8 +122,8 @@ impl Dials {
     }
 }
 
-/// What a session asks for: a number, for how many milliseconds, and where. A session's id is never
-/// zero.
+/// A session's request: a number, a time in milliseconds, and a destination. A session's id is
+/// never zero.
 fn encode(number: u64, milliseconds: u64, to: &Destination) -> Vec<u8> {
     [
         &[DIAL][..],

@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How the names of groups begin. The node's process follows, and a number.
+/// The beginning of the names of groups. The node's process follows, and a number.
 const PREFIX: &str = "quipu-";
 
 /// The files of one limit.
@@ -36,14 +36,14 @@ enum Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,
-    /// Which of both versions it is of.
+    /// True if it is of version 2, and not of version 1.
     is_second: bool,
     limits: Vec<Limit>,
     /// This process has gone into a group within it, so that others can be limited.
     has_moved: bool,
 }
 
-/// Where a node makes groups of its sessions: in one place, in one for each limit, or nowhere.
+/// The places where a node makes groups of its sessions: one, one for each limit, or none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups(Vec<Parent>);
 
@@ -131,7 +131,7 @@ fn parents(groups: &str, mounts: &str) -> Vec<Parent> {
 }
 
 impl Parent {
-    /// What of its limits groups within it can have.
+    /// Prepares the group, and keeps those of its limits that groups within it can have.
     fn prepare(mut self) -> io::Result<Self> {
         if self.is_second {
             let given = fs::read_to_string(self.folder.join("cgroup.controllers"))?;

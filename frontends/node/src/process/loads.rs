@@ -27,12 +27,12 @@ fn name(device: &Device) -> Name {
     (device.driver_name().to_owned(), device.index() as u64)
 }
 
-/// Which of these a device is.
+/// The index of a device among these.
 pub(super) fn find(devices: &[Device], of: &Name) -> Option<usize> {
     devices.iter().position(|device| name(device) == *of)
 }
 
-/// What there is to do on a device.
+/// The load of a device, as bytes.
 pub(super) fn encode(device: &Device, count: &DeviceCount) -> Vec<u8> {
     let (driver, index) = name(device);
     let driver = &driver.as_bytes()[..driver.len().min(255)];
@@ -101,8 +101,8 @@ pub(super) fn encode_answered(question: u64) -> Vec<u8> {
     [&[ANSWERED][..], &question.to_le_bytes()].concat()
 }
 
-/// What [`encode`] has made. The process is its client's: nothing that it says is trusted but as
-/// numbers.
+/// The load that [`encode`] has made bytes of. The process is its client's: nothing that it says is
+/// trusted but as numbers.
 pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
     let (length, rest) = packet.strip_prefix(&[LOAD])?.split_first()?;
     let (driver, rest) = rest.split_at_checked((*length).into())?;

@@ -63,13 +63,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a session's process is started.
+/// The way to start a session's process.
 #[derive(Clone, Debug)]
 pub struct Spawn {
     /// The program: one that calls [`serve_session`] when it is started so, with its standard input
     /// as it finds it.
     pub program: PathBuf,
-    /// What it is started with.
+    /// The arguments that it is started with.
     pub arguments: Vec<OsString>,
     /// Variables that are not as the node's are; none for those that are not to be there.
     pub environment: Vec<(OsString, Option<OsString>)>,
@@ -94,19 +94,20 @@ impl Spawn {
     }
 }
 
-/// What a session's process is told as it starts.
+/// The message to a session's process as it starts.
 #[derive(Debug, PartialEq, Eq)]
 struct Start {
     session: SessionId,
     client: Client,
     node_name: String,
-    /// For how long a connection may take until it has said hello, and the first one to come.
+    /// The longest time until a connection has said hello, and until the first one comes.
     patience: Duration,
     scratch: PathBuf,
     limits: Limits,
     /// It serves also where the kernel has too little of a sandbox.
     accepts_weak_sandbox: bool,
-    /// Where other nodes find it, if not where its client has; none if it has to do with none.
+    /// The address at which other nodes find it, if not where its client has; none if it has no
+    /// dealings with other nodes.
     peers: Option<Option<SocketAddr>>,
 }
 

@@ -31,7 +31,7 @@ const LEAST: usize = 64;
 /// Clients whose allowance is kept though it is whole, at most.
 const KEPT: usize = 1024;
 
-/// How many bytes may come of a client's sessions.
+/// The number of bytes that may come of a client's sessions.
 #[derive(Debug)]
 struct Allowance {
     bytes: f64,

@@ -34,13 +34,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long processes may take to say goodbye as the node ends.
+/// The longest time for which processes may say goodbye as the node ends.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// For how long processes may take to say what there is to do on their devices.
+/// The longest time until processes answer a question about the load of their devices.
 const ANSWERING: Duration = Duration::from_millis(100);
 
-/// What a process has last said that there is to do and that it has carried, and to which question.
+/// The last answer of a process about its load and its traffic, and the number of the question.
 #[derive(Debug, Default)]
 struct Answer {
     question: u64,
@@ -54,7 +54,7 @@ pub(super) struct Hosted {
     pub(super) client: Fingerprint,
     /// Those that its client had as it began.
     rights: Rights,
-    /// What its client may have.
+    /// The limits of its client.
     pub(super) limits: Limits,
     /// Its folder for what its compilers write.
     pub(super) scratch: PathBuf,
@@ -62,21 +62,21 @@ pub(super) struct Hosted {
     pub(super) is_suspect: AtomicBool,
     /// It was told to end.
     pub(super) is_told: AtomicBool,
-    /// Why it was first told to end, if it was.
+    /// The reason for which it was first told to end, if it was.
     told: Mutex<Option<String>>,
     /// Larger than those of sessions that began before.
     number: u64,
     answer: Mutex<Answer>,
-    /// Whether it may have to do with other nodes.
+    /// True if it may have dealings with other nodes.
     has_peers: bool,
     channel: Arc<Channel>,
-    /// What its keeper holds the other end of; none once it is to end.
+    /// The other end of its keeper's pipe; none once it is to end.
     kept: Mutex<Option<PipeWriter>>,
     /// None once it was waited for.
     child: Mutex<Option<Child>>,
     /// The session's group, once that is known.
     group: OnceLock<libc::pid_t>,
-    /// What was found of it then.
+    /// The state in which the node found it then.
     pub(super) begun: OnceLock<usage::Begun>,
     /// And the group of its kernel's, if the system gives one.
     control: OnceLock<Group>,
@@ -170,7 +170,7 @@ impl Hosted {
 /// Sessions that have ended and of which it is known why, at most.
 const REMEMBERED: usize = 256;
 
-/// Why a session has ended whose keeper has ended so, and which was told this.
+/// The reason for which a session has ended whose keeper has ended so, and which was told this.
 fn why(told: Option<&str>, status: &io::Result<ExitStatus>) -> String {
     if let Some(told) = told {
         return told.to_owned();
@@ -201,11 +201,11 @@ pub(crate) struct Processes {
     timer: Arc<dyn Timer>,
     accepts_weak_sandbox: bool,
     groups: Groups,
-    /// What sessions write to their standard error.
+    /// The standard errors of sessions.
     outputs: Outputs,
     /// By the way to each.
     pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
-    /// Whose sessions are being started.
+    /// The clients whose sessions are being started.
     starting: Mutex<Vec<Fingerprint>>,
     /// A thread looks at what they have.
     is_watched: Mutex<bool>,
@@ -294,12 +294,12 @@ impl Processes {
         }
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         locked(&self.sessions).len()
     }
 
-    /// What all sessions count, as far as they have said.
+    /// The totals of all sessions, as far as they have said.
     pub(crate) fn totals(&self) -> Totals {
         let mut sum = Totals::default();
         for session in locked(&self.sessions).values() {
@@ -308,8 +308,8 @@ impl Processes {
         sum
     }
 
-    /// What each session has on these devices. Asks them all, and waits until they have answered,
-    /// or for a while: of who has not, it is what was said last.
+    /// The loads of each session on these devices. Asks them all, and waits until they have
+    /// answered, or for a while: of a session that has not answered, it is the last answer.
     pub(crate) fn session_counts(&self, devices: &[Device]) -> Vec<SessionCount> {
         let question = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
         let packet = [&[ASK][..], &question.to_le_bytes()].concat();
@@ -625,7 +625,7 @@ impl Processes {
         }
     }
 
-    /// Why a session of a client's has ended, if that is known.
+    /// The reason for which a session of a client's has ended, if that is known.
     pub(crate) fn why_over(&self, id: SessionId, client: Fingerprint) -> Option<String> {
         let over = locked(&self.over);
         let is_it = |(route, whose, _): &&(Route, Fingerprint, String)| {
@@ -634,7 +634,7 @@ impl Processes {
         over.iter().find(is_it).map(|(.., why)| why.clone())
     }
 
-    /// Whose sessions there are.
+    /// The clients that have sessions.
     pub(crate) fn clients(&self) -> Vec<Fingerprint> {
         let sessions = locked(&self.sessions);
         sessions.values().map(|session| session.client).collect()
@@ -700,7 +700,7 @@ fn ready(
 }
 
 impl Spawn {
-    /// What is started, with this folder for what it writes.
+    /// The command that is started, with this folder for its files.
     pub(super) fn command(&self, scratch: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command

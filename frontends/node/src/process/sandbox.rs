@@ -54,8 +54,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// What may be read, and run: libraries, compilers and what they need. Not where anybody keeps
-/// keys.
+/// The folders that may be read and run from: libraries, compilers and their needs. Not those where
+/// anybody keeps keys.
 const READABLE: &[&str] = &[
     "/usr",
     "/lib",
@@ -85,14 +85,14 @@ const DEVICES: &[&str] = &[
     "/dev/kfd",
 ];
 
-/// What processes map to share memory without a file, which their limits do not see: for the
-/// vendor's library that makes such files.
+/// The file that processes map to share memory without a file, which their limits do not see: for
+/// the vendor's library that makes such files.
 const ZEROS: &str = "/dev/zero";
 
 /// There where NVIDIA's driver is.
 const NVIDIA: &str = "/dev/nvidiactl";
 
-/// What the system says of the threads of this process.
+/// The system's files on the threads of this process.
 const THREADS: &str = "/proc/self/task";
 
 /// Variables that say where libraries are, with colons between folders, or which file is one.
@@ -149,19 +149,19 @@ impl Restriction {
     }
 }
 
-/// What keeps a session from less than it should.
+/// A part of the sandbox that this system lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weakness {
     /// No session is served with it unless the operator has accepted that.
     pub is_serious: bool,
-    /// What is missing, and what follows from it, for the operator.
+    /// The missing part and its consequence, for the operator.
     pub what: String,
 }
 
 /// The oldest Landlock that keeps a session from signalling others: of Linux 6.12.
 const SCOPED: libc::c_long = 6;
 
-/// What this system's kernel has not of the sandbox.
+/// The parts of the sandbox that this system's kernel lacks.
 #[must_use]
 pub fn weaknesses() -> Vec<Weakness> {
     // SAFETY: it asks for a version, and takes numbers.
@@ -207,7 +207,7 @@ fn readable_around(key: &Path) -> Option<&'static str> {
     all.find(|readable| key.starts_with(real(Path::new(readable))))
 }
 
-/// What a kernel has not whose Landlock is of this version, negative for none.
+/// The parts that a kernel lacks whose Landlock is of this version, negative for none.
 fn weaknesses_of(
     landlock: libc::c_long,
     has_seccomp: bool,
@@ -312,7 +312,7 @@ pub(super) fn enter(with: (&Limits, bool), scratch: &Path, readable: &[PathBuf])
         .try_for_each(|by| restrict(by, with, scratch, readable))
 }
 
-/// How little a session is kept from files.
+/// The degree to which a session is kept from files.
 enum Kept {
     /// From some.
     Partly(String),
@@ -384,7 +384,7 @@ fn keep_to_cores(most: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Who runs out of memory should be who has asked for it.
+/// Where memory runs out, the process that has asked for it should be the one to end.
 fn step_forward() -> Result<(), String> {
     std::fs::write("/proc/self/oom_score_adj", "800").map_err(|error| error.to_string())
 }

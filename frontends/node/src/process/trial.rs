@@ -11,12 +11,12 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Output;
 
-/// What a program has said, within these parts of the sandbox.
+/// The output of a program within these parts of the sandbox.
 #[derive(Debug)]
 pub struct Trial {
     /// The parts; none of them, all, or one.
     pub within: Vec<Restriction>,
-    /// What it has written, and how it ended.
+    /// The program's output, and its end.
     pub output: Output,
 }
 

@@ -86,8 +86,8 @@ fn most_memory(limits: &Limits) -> u64 {
     limits.process_bytes.saturating_add(MEMORY)
 }
 
-/// What a session's control group may have: more than what a look finds too much, with what the
-/// kernel keeps for it.
+/// The limits of a session's control group: more than a look finds too much, with the memory that
+/// the kernel keeps for it.
 pub(super) fn most(limits: &Limits) -> Most {
     let memory = most_memory(limits);
     Most {
@@ -133,7 +133,7 @@ fn members(groups: impl Iterator<Item = libc::pid_t>) -> HashMap<libc::pid_t, Me
     all
 }
 
-/// How many threads a process has; none if it has ended.
+/// The number of threads of a process; none if it has ended.
 fn threads(process: u32) -> usize {
     // The folder has a folder for each, and each of those is a link to it; two are its own.
     let folder = std::fs::metadata(format!("/proc/{process}/task"));
@@ -168,8 +168,8 @@ fn face(process: u32) -> Option<(PathBuf, String)> {
     })
 }
 
-/// What memory is, as the system says it of a process: its own, that it shares, that is swapped
-/// out, of the machine's pool of large pages, and what says where all that is.
+/// The kinds of memory of a process, as the system names them: its own, that it shares, that is
+/// swapped out, of the machine's pool of large pages, and tables of where all that is.
 const MEMORY_FIELDS: &[&str] = &[
     "RssAnon:",
     "RssShmem:",
@@ -188,7 +188,7 @@ fn sum(text: &str, fields: &[&str]) -> u64 {
     text.lines().filter_map(of).sum()
 }
 
-/// What the system says of a process's memory; nothing if it is gone.
+/// The system's text on a process's memory; nothing if the process is gone.
 fn status(process: u32) -> String {
     face(process).map_or_else(String::new, |(_, status)| status)
 }
@@ -212,12 +212,12 @@ fn bytes_together(processes: &[u32]) -> u64 {
     processes.iter().map(of).sum()
 }
 
-/// What a file takes: what it holds, or is kept free for it, whichever is more.
+/// The room of a file: its content, or the room kept free for it, whichever is more.
 fn taken(file: &Metadata) -> u64 {
     file.len().max(file.blocks().saturating_mul(512))
 }
 
-/// What files of a folder take that nobody finds there any more, by their numbers: those that
+/// The room of files of a folder that nobody finds there any more, by their numbers: those that
 /// processes have open, and those that they have mapped, of which the system does not say how large
 /// they are.
 ///
@@ -328,10 +328,10 @@ fn is_overfull(folder: &Path, unlinked: &HashMap<u64, u64>) -> bool {
     false
 }
 
-/// What the node finds of a session before that has a client, whose code may change it.
+/// The node's look at a session before that has a client, whose code may change it.
 #[derive(Debug)]
 pub(super) struct Begun {
-    /// How early the system ends it where memory runs out.
+    /// Its rank among the processes that the system ends where memory runs out.
     score: Option<i32>,
     /// It lets others look.
     is_open: bool,
@@ -361,8 +361,8 @@ impl Begun {
     }
 }
 
-/// How early the system ends a process where memory runs out, as it has been set; none if that is
-/// gone.
+/// The rank of a process among those that the system ends where memory runs out, as it has been
+/// set; none if the process is gone.
 fn score(process: u32) -> Option<i32> {
     let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
     score.ok()?.trim().parse().ok()
@@ -399,11 +399,11 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
     }
 }
 
-/// What a session was seen to have: of the system's memory, and of buffers.
+/// The memory that a session was seen to have: of the system's, and of buffers.
 struct Seen {
     client: Fingerprint,
     bytes: [u64; 2],
-    /// What it may have.
+    /// The most that it may have.
     most: [u64; 2],
 }
 

@@ -46,7 +46,7 @@ struct State {
     closed: bool,
 }
 
-/// Where bytes that are ready lie.
+/// The place of bytes that are ready.
 pub(crate) enum Source {
     Landing(Arc<Landing>),
     /// In a buffer, which is given back when they are sent.
@@ -55,7 +55,7 @@ pub(crate) enum Source {
     Parcel(Arc<Parcel>),
 }
 
-/// What has become of a chunk.
+/// The fate of a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Took {
     /// More is expected, or it was left out.
@@ -68,7 +68,7 @@ pub(crate) enum Took {
     Over,
 }
 
-/// Where the bytes of a write go.
+/// The destination of the bytes of a write.
 #[derive(Clone)]
 pub(crate) enum Place {
     /// Nowhere: the command has failed.
@@ -250,13 +250,13 @@ impl Source {
 /// A write whose bytes are on their way.
 pub(crate) struct Write {
     pub(crate) place: Place,
-    /// How many.
+    /// The number of bytes.
     pub(crate) length: u64,
-    /// How many have come.
+    /// The number of bytes that have come.
     pub(crate) received: u64,
-    /// What is brought about when so many have come, in order.
+    /// Events that are completed when so many bytes have come, in order.
     pub(crate) pieces: VecDeque<(u64, UserEvent)>,
-    /// Whether its bytes count.
+    /// True if its bytes count.
     pub(crate) is_reserved: bool,
     /// The node that sends them, if it is not the client.
     pub(crate) peer: Option<u64>,
@@ -458,7 +458,7 @@ impl Bulk {
         self.changed.notify_all();
     }
 
-    /// What is in use of a read is here: it is sent.
+    /// The bytes in use of a read are here: they are sent.
     pub(crate) fn content_is_ready(&self, transfer: u64, content: Option<Arc<Landing>>) {
         let mut state = locked(&self.state);
         if let Some(read) = state.reads.remove(&transfer) {
@@ -510,7 +510,7 @@ impl Bulk {
         locked(&self.state).out.is_some()
     }
 
-    /// What the stream has carried; none if there is none yet.
+    /// The traffic of the stream; none if there is no stream yet.
     pub(super) fn carried(&self) -> Option<Carried> {
         let out = locked(&self.state).out.clone();
         out.map(|out| out.carried())

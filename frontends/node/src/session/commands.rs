@@ -29,7 +29,7 @@ pub(super) type Waits = SmallVec<[Event; 4]>;
 /// All that messages name.
 pub(crate) struct Work {
     pub(super) node: Arc<Shared>,
-    /// What of the protocol the client has, too.
+    /// The protocol's features that the client has, too.
     features: u64,
     pub(super) objects: Objects,
     pub(super) prepared: PreparedLaunches,
@@ -37,7 +37,7 @@ pub(crate) struct Work {
     sizes: Option<(u64, Vec<ContentSize>)>,
     /// The session's events, and the numbers of commands on each of its queues.
     counters: Arc<Counters>,
-    /// Where commands are counted, in the order of their numbers.
+    /// The counters of commands, in the order of their numbers.
     lines: Vec<Arc<Line>>,
     /// The device and queue of the last command, and where it was counted.
     last_line: Option<((u32, u32), LineNumber)>,
@@ -65,11 +65,11 @@ struct Unseen {
 /// Messages after which what was kept for this thread is run, though more have come.
 const KEPT: u32 = 64;
 
-/// What has become of a command that was to be enqueued.
+/// The state of a command that was to be enqueued.
 pub(super) struct Begun {
     /// Its event; none if it is over, and well.
     pub(super) event: Option<Event>,
-    /// What is to be told when it has ended well.
+    /// The result that is told when it has ended well.
     pub(super) result: ends::Result,
 }
 
@@ -194,7 +194,7 @@ impl Work {
         }
     }
 
-    /// What the client has acknowledged is not named any more.
+    /// Forgets events that the client has acknowledged: they are not named any more.
     fn forget(&mut self) {
         let mut events = locked(&self.counters.events);
         self.ends.acknowledged(|id| events.forget(id));
@@ -394,7 +394,7 @@ impl Work {
         Ok(())
     }
 
-    /// Where a command is counted.
+    /// The line in which a command is counted.
     fn line_of(&mut self, command: &Command<'_>) -> LineNumber {
         let place = (command.device, command.queue);
         if let Some((last, number)) = self.last_line

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How many queues of a session are counted apart; it may name any number of them.
+/// The most queues of a session that are counted apart; it may name any number of them.
 const APART: usize = 256;
 
 /// The line of a device for queues that are not counted apart.
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Where commands of a queue on a device are counted.
+    /// The line in which commands of a queue on a device are counted.
     pub(super) fn line(&self, (device, queue): (u32, u32)) -> Arc<Line> {
         let mut lines = locked(&self.lines);
         let known = lines.contains_key(&(device, queue));
@@ -82,7 +82,7 @@ impl Counters {
         lines.entry((device, queue)).or_insert_with(new).clone()
     }
 
-    /// What is counted, in the order of devices and queues.
+    /// The counts, in the order of devices and queues.
     pub(crate) fn counts(&self) -> Vec<(u32, QueueCount)> {
         let lines = self.lines();
         let mut running = vec![0; lines.len()];

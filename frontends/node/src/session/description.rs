@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// The answer to a command that describes a program, once there is one.
 pub(crate) type Answer = Arc<OnceLock<Described>>;
 
-/// What a command that describes a program found, and how it ended.
+/// The result of a command that describes a program, and its end.
 pub(crate) struct Described {
     description: Description,
     outcome: Outcome,
@@ -187,7 +187,7 @@ impl Described {
         }
     }
 
-    /// How the command ended.
+    /// The end of the command.
     pub(super) fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }

@@ -38,7 +38,7 @@ const MOST_IN_MESSAGE: usize = 256;
 /// Failures that are remembered as causes of others.
 const CAUSES: usize = 1024;
 
-/// What is to be said when a command has ended well.
+/// The message when a command has ended well.
 pub(crate) enum Result {
     /// That it has.
     Plain,
@@ -50,26 +50,26 @@ pub(crate) enum Result {
     Read(Arc<Landing>),
     /// That the bytes come with a transfer.
     Transferred(u64),
-    /// How many are in use, and these, unless they come with a transfer.
+    /// The number of bytes in use, and these, unless they come with a transfer.
     Content(u64, Arc<OnceLock<Content>>),
-    /// What a compiler has found in a program, and how that ended.
+    /// The compiler's description of a program, and the end of that.
     Described(Answer),
 }
 
 /// The lane on which the host does something, which is none of the device's own.
 pub(super) const HOST_LANE: u32 = MAX_LANE as u32;
 
-/// What is in use of what is read; none if nothing is.
+/// The bytes in use of a read; none if nothing is.
 pub(crate) type Content = Option<Arc<Landing>>;
 
-/// How a command has ended.
+/// The end of a command.
 pub(crate) type Outcome = std::result::Result<(), Error>;
 
 enum End {
     Done(u64),
     Profiled(Run),
     Read(u64, Arc<Landing>),
-    /// How many bytes are in use, and those that come with it.
+    /// The number of bytes in use, and those that come with it.
     Content(u64, u64, Content),
     Described(u64, Answer),
     Failed(u64, u64, Told),
@@ -83,7 +83,7 @@ pub(crate) struct Ends {
     tells_lanes: bool,
     /// The client takes descriptions that say how work-groups are divided.
     tells_groups: bool,
-    /// What kernels print, if the client is told.
+    /// The output of kernels, if the client is told.
     printed: Option<Arc<Printed>>,
     pending: Mutex<Pending>,
     wake: Condvar,
@@ -160,7 +160,7 @@ impl Ends {
         }
     }
 
-    /// What is to be said of a command that has ended.
+    /// The message about a command that has ended.
     fn end(&self, pending: &mut Pending, id: u64, outcome: Outcome, result: &Result) -> End {
         match (outcome, result) {
             (_, Result::Described(answer)) if answer.get().is_some() => {
@@ -310,7 +310,7 @@ impl Ends {
         }
     }
 
-    /// What the session's thread does, until the session ends.
+    /// The work of the session's thread, until the session ends.
     pub(crate) fn run(&self) {
         loop {
             let mut pending = locked(&self.pending);
@@ -364,7 +364,7 @@ impl Pending {
     }
 }
 
-/// When a command ran, and where.
+/// The time and the place of a command's run.
 fn run(id: u64, times: &Times) -> Run {
     let submitted = times.submitted_ns;
     let started = times.started_ns.max(submitted);

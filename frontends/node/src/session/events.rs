@@ -3,7 +3,7 @@
 use quipu_scheduler::{Event, Phase};
 use std::collections::VecDeque;
 
-/// What is known of an event.
+/// The known state of an event.
 pub(crate) enum Known {
     /// The core's event.
     Live(Event),
@@ -13,7 +13,7 @@ pub(crate) enum Known {
     Gone,
 }
 
-/// Which of a session's lines a command is counted in.
+/// The number of the session's line in which a command is counted.
 pub(crate) type LineNumber = u16;
 
 /// That of events that are no commands.
@@ -23,7 +23,7 @@ pub(crate) const NO_LINE: LineNumber = LineNumber::MAX;
 pub(crate) struct Running {
     pub(crate) id: u64,
     pub(crate) line: LineNumber,
-    /// Whether it is a kernel, and no transfer nor anything else that is the device's own.
+    /// True if it is a kernel, and no transfer nor anything else that is the device's own.
     pub(crate) is_kernel: bool,
 }
 
@@ -53,7 +53,7 @@ impl Events {
         self.last
     }
 
-    /// How many there are that are not gone.
+    /// The number of events that are not gone.
     pub(crate) fn len(&self) -> usize {
         self.live
     }
@@ -76,7 +76,7 @@ impl Events {
         self.known.binary_search_by_key(&id, |entry| entry.id).ok()
     }
 
-    /// What is known of an event, unless it never was or is gone.
+    /// The known state of an event, unless it never was or is gone.
     pub(crate) fn get(&self, id: u64) -> Option<&Known> {
         let entry = match self.known.back() {
             // What was sent last is what is waited for most.

@@ -65,7 +65,7 @@ impl Work {
         Ok(enqueued.map(|event| plain(command, event)))
     }
 
-    /// The way to a peer.
+    /// The sender to a peer.
     pub(super) fn way_to(&self, peer: u64) -> Done<Arc<PeerSender>> {
         let rule = "bytes are sent to a peer that was not named";
         self.peers

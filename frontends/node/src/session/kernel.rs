@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// A launch that takes less is run by the thread that hears of it.
 const BRIEF: Duration = Duration::from_micros(5);
 
-/// How long a program's work-groups took, on the whole.
+/// The time that a program's work-groups took, on the whole.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// Picoseconds of one; zero if it is not known.
@@ -63,8 +63,8 @@ fn invalid(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()
 }
 
-/// How long a program's work-groups take; and who looks that none takes too long, if there is a
-/// limit.
+/// The pace of a program's work-groups, and the stopwatch that looks that none takes too long, if
+/// there is a limit.
 type Times = (Arc<Pace>, Option<Stopwatch>);
 
 /// A launch's kernel. Launches that say the same have it together.
@@ -94,7 +94,7 @@ impl NodeKernel {
         }
     }
 
-    /// What a kernel of the node's own is on devices that run no native code.
+    /// The printed form of a kernel of the node's own, for devices that run no native code.
     fn printed(&self) -> Option<&dyn PortableKernel> {
         match &*self.0 {
             Kind::Printed(kernel, _) => kernel.portable(),

@@ -46,7 +46,7 @@ impl Landing {
         Ok(landing)
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.layout.size()
     }

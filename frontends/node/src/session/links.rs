@@ -9,7 +9,7 @@ use quipu_protocol::message::{LinkKind, LinkLoad, LinkState, PeerAddress};
 /// A session's links, as many as are told, and how many there are beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkCount {
-    /// Which of its client's sessions it is, whoever tells its client says.
+    /// The links. The code that tells the client sets the session's number in them.
     pub(crate) links: Vec<LinkLoad>,
     pub(crate) more: u32,
 }

@@ -80,10 +80,10 @@ use runs::Runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// For how long the client may take to hear why it is sent away.
+/// The longest time for which the client may hear why it is sent away.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// For how long a session is kept, at most, whose connection was ended or reset: the way to its
+/// The longest time for which a session is kept whose connection was ended or reset: the way to its
 /// client works then, so a client that is there comes back at once. One that was killed does not.
 const RETURN: Duration = Duration::from_secs(10);
 
@@ -121,7 +121,7 @@ impl Broken {
     }
 }
 
-/// What both streams of a session share.
+/// The state that both streams of a session share.
 pub(crate) struct Session {
     id: SessionId,
     /// No other session of this process has it.
@@ -129,9 +129,9 @@ pub(crate) struct Session {
     client: Fingerprint,
     /// Those that its client had as it began.
     rights: Rights,
-    /// For how long it is kept after a loss.
+    /// The time for which it is kept after a loss.
     patience: Duration,
-    /// What of the protocol client and node both have.
+    /// The protocol's features that both client and node have.
     features: u64,
     context: Context,
     counters: Arc<Counters>,
@@ -140,9 +140,9 @@ pub(crate) struct Session {
     /// Bytes that were sent in bulk.
     traffic: Arc<Traffic>,
     peers: Arc<Peers>,
-    /// Where other nodes find it.
+    /// The address at which other nodes find it.
     peer_address: Option<PeerAddress>,
-    /// Where the streams wait for their client: the command stream, the bulk stream.
+    /// The places where the streams wait for their client: the command stream, the bulk stream.
     posts: [Post; 2],
     /// The command stream, or why there is to be none.
     out: Mutex<State>,
@@ -178,12 +178,12 @@ impl Session {
         })
     }
 
-    /// Whose it is.
+    /// Its client.
     pub(crate) fn client(&self) -> Fingerprint {
         self.client
     }
 
-    /// What its client might have as it began.
+    /// The rights of its client as it began.
     pub(crate) fn rights(&self) -> &Rights {
         &self.rights
     }
@@ -198,13 +198,13 @@ impl Session {
         self.number
     }
 
-    /// What its commands are counted in.
+    /// The counters of its commands.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// For how long at least one of its kernels has run on these devices, as far as calls of this
-    /// tell.
+    /// The time for which at least one of its kernels has run on these devices, as far as calls of
+    /// this tell.
     pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
         let running = self.counters.running_on(devices);
         locked(&self.runs).longest(&running, now)
@@ -220,7 +220,7 @@ impl Session {
         self.context.bytes_in(device.space())
     }
 
-    /// Where other nodes find it; none if it has to do with none.
+    /// The address at which other nodes find it; none if it has no dealings with other nodes.
     pub(crate) fn peer_address(&self) -> Option<PeerAddress> {
         self.peer_address
     }
@@ -240,7 +240,7 @@ impl Session {
         self.peers.run(node, &self.bulk, peer, connection)
     }
 
-    /// For how long it is kept after a loss.
+    /// The time for which it is kept after a loss.
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }
@@ -274,7 +274,7 @@ impl Session {
         self.bulk.cut(reason);
     }
 
-    /// How a stream is used.
+    /// The options of a stream.
     fn duplex(&self, stream: Stream, spin: Duration) -> Duplex {
         Duplex {
             stream,

@@ -43,7 +43,7 @@ pub(crate) enum Program {
 /// See the module.
 pub(crate) struct Objects {
     node: Arc<Shared>,
-    /// Who times native kernels, and who their compilers, if there is a limit.
+    /// The stopwatch of native kernels, and the next one of compilers, if there are limits.
     stopwatch: Option<Stopwatch>,
     compiling: Option<Stopwatch>,
     context: Context,

@@ -51,8 +51,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(1
 /// it at once.
 const MOST_DIALLED: usize = 32;
 
-/// When the turns of the peers that a session dials are over: of one that is reached, as soon as it
-/// is; of any other, also of one that is given up, when it would have been dialled no longer.
+/// The times at which the turns of the peers that a session dials are over: of one that is reached,
+/// as soon as it is; of any other, also of one that is given up, when it would have been dialled no
+/// longer.
 #[derive(Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<Vec<Instant>>>);
 
@@ -68,7 +69,7 @@ impl Turns {
         is_free
     }
 
-    /// Who had a turn until then has reached its peer.
+    /// A dial with a turn until then has reached its peer.
     fn give_back(&self, until: Instant) {
         let mut turns = locked(&self.0);
         if let Some(own) = turns.iter().position(|end| *end == until) {
@@ -79,9 +80,9 @@ impl Turns {
 
 /// The bytes of a transfer to another node.
 pub(crate) struct Parcel {
-    /// What brings them to the client, if they cannot go straight.
+    /// The transfer that brings them to the client, if they cannot go straight.
     pub(super) transfer: u64,
-    /// What brings them there.
+    /// The transfer that brings them there.
     remote: u64,
     pub(super) length: usize,
     /// Behind them there are zeros, which are not sent.
@@ -123,7 +124,7 @@ impl Parcel {
         })
     }
 
-    /// What says that zeros follow, of a transfer of this name, if they do.
+    /// The message that zeros follow, for a transfer of this name, if they do.
     pub(super) fn rest(&self, transfer: u64) -> Option<Rest> {
         self.has_rest.then_some(Rest {
             transfer,
@@ -131,7 +132,7 @@ impl Parcel {
         })
     }
 
-    /// How many bytes it counts as, while it is kept: that there are none has to be kept, too.
+    /// The number of bytes it counts as, while it is kept: that there are none has to be kept, too.
     pub(super) fn counted(&self) -> u64 {
         self.length.max(1) as u64
     }
@@ -160,11 +161,11 @@ impl Drop for Parcel {
     }
 }
 
-/// What it takes to dial.
+/// The facts that a dial needs.
 struct Dialling {
     node: Arc<Shared>,
     peer: message::Peer,
-    /// For how long.
+    /// The time at which the dial ends.
     until: Instant,
     turns: Turns,
     /// It is dialled at once; else when another's turn is over.
@@ -173,7 +174,7 @@ struct Dialling {
 
 /// See the module.
 pub(crate) struct PeerSender {
-    /// Which connection of its peer it is.
+    /// The epoch of its peer's connection.
     epoch: u32,
     /// The key that the other node has to prove, and where it is.
     to: ([u8; 32], Option<PeerAddress>),
@@ -196,7 +197,8 @@ enum Way {
 
 struct State {
     way: Way,
-    /// What the other node has not said that it has, by what brings it there.
+    /// Parcels that the other node has not said that it has, by the transfers that bring them
+    /// there.
     parcels: HashMap<u64, Arc<Parcel>>,
     /// Large ones that are to be sent.
     queue: VecDeque<Arc<Parcel>>,
@@ -411,7 +413,7 @@ impl PeerSender {
         }
     }
 
-    /// What is told of the way; nothing if there is nobody at its end.
+    /// The load of the link to the peer; nothing if there is nobody at its end.
     pub(super) fn link(&self) -> Option<LinkLoad> {
         let (how, carried) = match &locked(&self.state).way {
             Way::Dialling { .. } => (LinkState::Awaited, Carried::default()),
@@ -479,7 +481,7 @@ impl PeerSender {
         }
     }
 
-    /// The way is lost, or given up: what is not there yet goes by way of the client.
+    /// The connection is lost, or given up: parcels that are not there yet go by way of the client.
     pub(super) fn lose(&self) {
         for parcel in self.end(Way::Lost) {
             self.bulk.send_by_client(parcel);
@@ -551,8 +553,8 @@ mod tests {
 
     const LENGTH: u64 = 100_000;
 
-    /// A way that is being made, for which bytes wait that are lent; and what is over when they are
-    /// given back, which then tells something by that way.
+    /// A connection that is being made, for which bytes wait that are lent; and the event that is
+    /// over when they are given back, which then tells something by that connection.
     fn waiting() -> (Arc<PeerSender>, Event) {
         let driver: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
         let context = Context::new(&Device::all_of(&driver).unwrap()).unwrap();

@@ -48,12 +48,12 @@ pub(crate) struct Peers {
 
 #[derive(Default)]
 struct State {
-    /// Whom this session dials.
+    /// The peers that this session dials.
     peer_senders: HashMap<u64, (u32, Arc<PeerSender>)>,
     turns: Turns,
-    /// Who may come.
+    /// The peers that may come.
     expected: HashMap<u64, Expected>,
-    /// Who has come.
+    /// The peers that have come.
     come: HashMap<u64, (u32, Outgoing)>,
     /// The client's placeholders: who may bring each about, and what for; none if it has.
     placeholders: HashMap<u64, (u64, Option<UserEvent>)>,
@@ -61,7 +61,7 @@ struct State {
     closed: bool,
 }
 
-/// Who may come, once.
+/// A peer that may come, once.
 struct Expected {
     epoch: u32,
     key: Fingerprint,
@@ -83,7 +83,7 @@ fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     std::hint::black_box(differ) == 0
 }
 
-/// What a peer has broken.
+/// The rule that a peer has broken.
 type Rule = &'static str;
 
 impl Peers {
@@ -139,7 +139,7 @@ impl Peers {
         Ok(())
     }
 
-    /// The way to a peer, if there was ever one.
+    /// The sender to a peer, if there was ever one.
     pub(super) fn peer_sender(&self, peer: u64) -> Option<Arc<PeerSender>> {
         let state = locked(&self.state);
         state

@@ -6,13 +6,13 @@ use quipu_scheduler::{AccessMode, MemoryRef};
 use smallvec::SmallVec;
 use std::ops::{Index, Range};
 
-/// How many are kept: a step of what programs repeat mostly has no more.
+/// The most that are kept: a step of programs that repeat themselves mostly has no more.
 const KEPT: usize = 8;
 
 /// Bytes that one that is kept says, at most: they are the client's, and counted nowhere.
 const MOST_SAID: usize = 4096;
 
-/// What a launch uses: the memory, which bytes of it, and how.
+/// One use of a launch: the memory, its bytes, and the access.
 pub(super) type Use = (MemoryRef, Range<u64>, AccessMode);
 
 /// A launch but for its waits.
@@ -23,7 +23,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Whether it may be kept for launches that say the same as this: not if that is much, nor if
+    /// True if it may be kept for launches that say the same as this: not if that is much, nor if
     /// its kernel is for one alone.
     pub(super) fn may_be_kept(&self, launch: &Launch<'_>) -> bool {
         let bytes: usize = launch.parts().iter().map(|part| part.len()).sum();
@@ -76,12 +76,12 @@ impl Said {
 #[derive(Default)]
 pub(super) struct PreparedLaunches {
     kept: Vec<(Said, Prepared)>,
-    /// Which makes room next.
+    /// The one that makes room next.
     next: usize,
 }
 
 impl PreparedLaunches {
-    /// Where a launch is that says the same, if one was made lately.
+    /// The index of a launch that says the same, if one was made lately.
     pub(super) fn find(&self, device: u32, launch: &Launch<'_>) -> Option<usize> {
         let mut kept = self.kept.iter();
         kept.position(|(said, _)| said.is(device, launch))

@@ -20,21 +20,21 @@ pub(crate) struct Runs {
     /// Commands that run, in the order in which they were seen to.
     seen: Vec<Seen>,
     looks: u64,
-    /// Since when the oldest run.
+    /// The time at which the oldest began to run.
     since: Duration,
 }
 
 /// A command that runs.
 struct Seen {
-    /// At which look it was seen first.
+    /// The look at which it was seen first.
     look: u64,
     id: u64,
     is_kernel: bool,
 }
 
 impl Runs {
-    /// For how long at least one of the kernels among these commands has run, as far as looks at
-    /// them tell. Each says whether it is one.
+    /// The time for which at least one of the kernels among these commands has run, as far as looks
+    /// at them tell. Each says whether it is one.
     pub(crate) fn longest(&mut self, running: &[(u64, bool)], now: Duration) -> Duration {
         self.looks += 1;
         let before = self.oldest();
@@ -53,8 +53,8 @@ impl Runs {
         now.saturating_sub(self.since)
     }
 
-    /// At which look the oldest kernels were seen first, and how many commands by then: with one
-    /// that ends they are others, or fewer.
+    /// The look at which the oldest kernels were seen first, and the number of commands by then:
+    /// with one that ends they are others, or fewer.
     fn oldest(&self) -> Option<(u64, usize)> {
         let first = self.seen.iter().find(|seen| seen.is_kernel)?.look;
         let by_then = self.seen.iter().take_while(|seen| seen.look <= first);

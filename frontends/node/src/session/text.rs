@@ -38,7 +38,7 @@ impl Code {
     }
 }
 
-/// What the compiler makes of a program, once it is asked.
+/// The compiler's result for a program, once it is asked.
 pub(crate) type Compiled = OnceLock<std::result::Result<Program, Arc<ClcError>>>;
 
 /// True if a device runs what this machine's compiler for processors makes of OpenCL C.

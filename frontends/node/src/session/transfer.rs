@@ -34,7 +34,7 @@ fn strides(steps: &[Stride]) -> impl Iterator<Item = (u64, u64)> {
         .map(|step| (step.count.get(), step.stride.get()))
 }
 
-/// How far apart the steps of a region are without gaps.
+/// The distances between the steps of a region without gaps.
 fn dense(row: u64, steps: &[Stride]) -> Vec<u64> {
     let mut size = row;
     let mut all: Vec<u64> = steps
@@ -50,7 +50,7 @@ fn dense(row: u64, steps: &[Stride]) -> Vec<u64> {
     all
 }
 
-/// Where the pieces of so many bytes end.
+/// The ends of the pieces of so many bytes.
 fn pieces(bytes: u64) -> Vec<u64> {
     let count = bytes.div_ceil(PIECE).max(1);
     (1..=count)
