@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::Builder;
 
-/// What a program printed, and how it ended.
+/// A program's output and its end.
 pub(crate) struct Ended {
     /// None if another part of this program took it.
     status: Option<ExitStatus>,

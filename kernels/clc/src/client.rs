@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why OpenCL C is not compiled, or does not run.
+/// The reason for which OpenCL C is not compiled, or does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClcError {
@@ -130,7 +130,7 @@ pub fn has_half() -> bool {
     cfg!(target_arch = "aarch64")
 }
 
-/// What there is of LLVM on the machine.
+/// The machine's LLVM.
 fn tools() -> Option<&'static Tools> {
     static TOOLS: OnceLock<Option<Tools>> = OnceLock::new();
     TOOLS.get_or_init(tools::find).as_ref()
@@ -190,8 +190,8 @@ fn own_file() -> Option<PathBuf> {
     None
 }
 
-/// Where programs are that are installed, or built, with a library: beside it, around it
-/// (`target/debug/deps`), or in `bin` where it is in `lib` or a folder there.
+/// The folders of programs that are installed, or built, with a library: beside it, around it
+/// (`target/debug/deps`), or `bin` where it is in `lib` or a folder there.
 fn near(library: &Path) -> Vec<PathBuf> {
     let mut around = library.ancestors().skip(1);
     let (own, outer, outermost) = (around.next(), around.next(), around.next());
@@ -209,7 +209,8 @@ fn with_subcommand(program: &Path) -> Vec<OsString> {
     }
 }
 
-/// What compiled programs depend on beside their text: the compiler, this program, the processor.
+/// The identity of everything that compiled programs depend on beside their text: the compiler,
+/// this program, the processor.
 fn identity(tools: &Tools) -> &'static str {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(|| {
@@ -241,7 +242,7 @@ fn identity(tools: &Tools) -> &'static str {
     })
 }
 
-/// What the compiler says of a program.
+/// The compiler's description of a program.
 pub(crate) struct Described {
     pub(crate) kernels: Vec<KernelInfo>,
     pub(crate) variable_bytes: u64,
@@ -268,7 +269,7 @@ impl Described {
     }
 }
 
-/// What the compiler says of a text.
+/// The compiler's description of a text.
 pub(crate) fn describe(
     source: &str,
     options: &[String],
@@ -399,7 +400,7 @@ fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
     }
 }
 
-/// What [`describe`] says, of a program that is bitcode.
+/// The description that [`describe`] gives, for a program that is bitcode.
 pub(crate) fn read(bitcode: &[u8], reading: Reading) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let request = Request::Read {
@@ -491,13 +492,13 @@ fn preprocessed(
     (!output.has_failed()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the compiler answers to a request: from disk if it was asked before with the key. Without
-/// one nothing is kept.
+/// The compiler's answer to a request: from disk if it was asked before with the key. Without one
+/// nothing is kept.
 fn ask(key: Option<&Key>, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
     ask_and_keep(key, request, bytes, || true)
 }
 
-/// What the compiler answers to a request about a text. The compiler reads the files that the text
+/// The compiler's answer to a request about a text. The compiler reads the files that the text
 /// includes after `key` has read them, so the answer is kept only if they still have the same key
 /// then.
 fn ask_unchanged(

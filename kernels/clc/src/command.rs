@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What the program says of itself.
+/// The program's usage.
 const USAGE: &str = "\
 Usage: quipu-clc FILE [OPTIONS]
 
@@ -24,7 +24,7 @@ that shows something, it lists them.
 A FILE that is - is standard output. Without any argument it serves programs that have OpenCL C compiled.
 ";
 
-/// What is asked for.
+/// The request of a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     file: PathBuf,
@@ -32,11 +32,11 @@ struct Asked {
     kernel: Option<String>,
     local: Option<[u32; 3]>,
     explains: bool,
-    /// What is to be written, and where to.
+    /// Outputs, and the files for them.
     emitted: Vec<(Output, PathBuf)>,
 }
 
-/// Why there is no result: a command line that makes no sense, or something else.
+/// The reason for a missing result: a command line that makes no sense, or something else.
 enum Refusal {
     Usage(String),
     Failure(String),
@@ -210,7 +210,7 @@ fn as_text(options: &[String]) -> String {
     options.join(" ")
 }
 
-/// What the compiler says, with the file's own name in place of the one that texts without a name
+/// The compiler's message, with the file's own name in place of the one that texts without a name
 /// have.
 fn with_name(said: &str, name: &str) -> String {
     let mut text = String::new();

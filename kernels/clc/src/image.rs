@@ -2,8 +2,8 @@
 
 use crate::client::ClcError;
 
-/// What a kernel is passed for an image: where its texels are, and how they lie. Built-in functions
-/// read it.
+/// A kernel's argument for an image: the address of its texels, and their layout. Built-in
+/// functions read it.
 ///
 /// A texel (x, y, z) begins at `x * bytes + y * row + z * slice`. Layers of an array lie along z.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Image {
     pub order: u32,
     /// The type of channels, by OpenCL's number.
     pub data: u32,
-    /// How many channels memory has.
+    /// The number of channels in memory.
     pub channels: u32,
     /// Bytes of a texel.
     pub bytes: u32,
@@ -122,7 +122,7 @@ impl Image {
             && u64::from(self.bytes) == each * channels
     }
 
-    /// Where the last texel ends; none if there is no texel, or an extent is no `int`.
+    /// The end of the last texel; none if there is no texel, or an extent is no `int`.
     fn end(&self) -> Option<u64> {
         let last = |extent: u32| {
             u64::from(extent)

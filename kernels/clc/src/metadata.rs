@@ -23,11 +23,11 @@ pub fn interned(name: &str) -> &'static str {
 pub struct ProgramText {
     /// The text.
     pub source: Arc<str>,
-    /// What the compiler is told.
+    /// The compiler's options.
     pub options: String,
 }
 
-/// What a compiler finds in a program: a driver's answer for a [`ProgramText`].
+/// The compiler's description of a program: a driver's answer for a [`ProgramText`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// The kernels.
@@ -60,7 +60,7 @@ pub struct KernelInfo {
     /// barriers, or asks for numbers or sizes of groups. The division of any other kernel is
     /// nobody's business.
     pub sees_groups: bool,
-    /// What the text says of it in attributes, as it says it: `vec_type_hint(float4)`.
+    /// Its attributes, as the text writes them: `vec_type_hint(float4)`.
     pub attributes: Vec<String>,
     /// Bytes of local memory that its own variables take.
     pub local_bytes: u64,
@@ -113,7 +113,7 @@ pub struct ParameterInfo {
     pub qualifiers: String,
     /// True of memory that the text says is `constant`.
     pub is_constant: bool,
-    /// What is passed for it.
+    /// The kind of its argument.
     pub kind: ParameterKind,
 }
 
@@ -124,14 +124,14 @@ impl ParameterInfo {
     }
 }
 
-/// What is passed for a parameter.
+/// The kind of a parameter's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParameterKind {
     /// A value of so many bytes.
     Value {
         /// Bytes.
         size: u32,
-        /// What its address is a multiple of.
+        /// The alignment of its address.
         align: u32,
     },
     /// Memory that all work-items reach.
@@ -144,7 +144,7 @@ pub enum ParameterKind {
     Sampler,
 }
 
-/// What a kernel does with memory that is passed to it, as its code shows.
+/// A kernel's access to memory that is passed to it, as its code shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemoryAccess {
     /// Neither reads nor writes it.
@@ -171,7 +171,7 @@ impl MemoryAccess {
     }
 }
 
-/// How a kernel that is compiled for a size of work-group is laid out.
+/// The layout of a kernel that is compiled for a size of work-group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Bytes of local memory that the kernel declares itself.

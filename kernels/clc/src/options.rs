@@ -42,7 +42,8 @@ const CHANGES_NOTHING: [&str; 32] = [
     "-legacy",
 ];
 
-/// How options begin that are of other vendors' compilers, and say how to compile, not what.
+/// The beginnings of options of other vendors' compilers that change how they compile, and not the
+/// result.
 const OF_VENDORS: [&str; 8] = [
     "-cl-amd-",
     "-cl-arm-",
@@ -104,7 +105,7 @@ const VERSIONS: [(&str, &str); 12] = [
     ("clc++2021", "clc++2021"),
 ];
 
-/// What clang calls a version of the language.
+/// clang's name for a version of the language.
 fn version(said: &str) -> Option<&'static str> {
     // It takes either case, and none that is mixed.
     let is_upper = said == said.to_uppercase();

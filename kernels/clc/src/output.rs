@@ -118,7 +118,7 @@ impl ForTerminal {
     }
 }
 
-/// What the terminal has been told.
+/// The state of the terminal's output.
 static TERMINAL: Mutex<ForTerminal> = Mutex::new(ForTerminal {
     missing: 0,
     may_act: false,

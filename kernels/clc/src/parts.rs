@@ -14,7 +14,7 @@ pub enum Part {
     Text {
         /// The text, with all that it includes.
         source: Arc<str>,
-        /// What the compiler is told.
+        /// The compiler's options.
         options: String,
     },
     /// A module of SPIR-V, with the values of its specialisation constants.

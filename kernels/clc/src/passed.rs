@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How a launch is divided.
+/// The division of a launch.
 fn grid(passed: &Passed) -> Result<Grid, ClcError> {
     let dimensions = passed.blocks.len();
     if dimensions > 3 {

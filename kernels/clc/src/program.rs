@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many sizes of work-groups a kernel is compiled for one by one; the others share code for any
-/// size.
+/// The most sizes of work-groups that a kernel is compiled for one by one; the others share code
+/// for any size.
 const MOST_SIZES: usize = 16;
 
-/// What a log says of a program whose variables in global memory would have to be shared by devices
-/// that are no processors of this machine.
+/// The log of a program whose variables in global memory would have to be shared by devices that
+/// are no processors of this machine.
 pub const SHARED_VARIABLES: &str =
     "error: variables at program scope in global memory are shared by kernels on processors alone";
 
@@ -72,7 +72,7 @@ impl Unit {
         client::link(&pieces).map(Self::from_bytes)
     }
 
-    /// What clang warned of as the text was compiled; empty if of nothing.
+    /// clang's warnings as the text was compiled; empty if there are none.
     #[must_use]
     pub fn warnings(&self) -> &str {
         &self.warnings
@@ -84,8 +84,8 @@ impl Unit {
         &self.bitcode
     }
 
-    /// What [`bytes`](Self::bytes) has given. Only [`Program::of`] and [`link`](Self::link) look at
-    /// it.
+    /// The program that [`bytes`](Self::bytes) was called on. Only [`Program::of`] and
+    /// [`link`](Self::link) look at it.
     #[must_use]
     pub fn from_bytes(bitcode: Vec<u8>) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Unit {
     }
 }
 
-/// What a program was read from.
+/// The source of a program.
 enum Origin {
     Text {
         source: String,
@@ -191,7 +191,7 @@ impl Program {
         Self::of(&Unit::of_spirv(module)?)
     }
 
-    /// What clang warned of as the text was read; empty if of nothing.
+    /// clang's warnings as the text was read; empty if there are none.
     #[must_use]
     pub fn warnings(&self) -> &str {
         &self.warnings
@@ -234,7 +234,7 @@ impl Program {
         &self.kernels
     }
 
-    /// What is known of a kernel.
+    /// The description of a kernel.
     ///
     /// # Errors
     /// If there is none of that name.
@@ -399,7 +399,7 @@ impl Program {
         String::from_utf8(text).map_err(|error| ClcError::Failed(error.to_string()))
     }
 
-    /// What the compiler makes of a kernel, as text: see [`Output`]. An explanation takes that the
+    /// A stage of the compiler's work on a kernel, as text: see [`Output`]. For an explanation the
     /// program is read once more.
     ///
     /// # Errors

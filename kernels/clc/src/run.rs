@@ -15,18 +15,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What local memory, arguments and memory that is kept are a multiple of: the largest type of
-/// OpenCL C.
+/// The alignment of local memory, arguments and memory that is kept: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
 /// Work-items along an axis, and of a kernel that is not wide the greatest number of one.
 const MOST_ITEMS: u64 = i32::MAX as u64;
 
 type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, u64);
 
-/// How a launch is divided, along x, y and z.
+/// The division of a launch, along x, y and z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// How many dimensions it has.
+    /// The number of its dimensions.
     pub dimensions: u32,
     /// The global number of the first work-item.
     pub offset: [u64; 3],
@@ -150,7 +149,7 @@ impl Grid {
     }
 }
 
-/// What is passed for a parameter.
+/// An argument for a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'a> {
     /// A value's bytes.
@@ -180,13 +179,13 @@ pub struct Kernel {
     is_wide: bool,
     /// It takes work-groups of any size.
     is_general: bool,
-    /// What runs the groups that are smaller than others of their launch, where this takes one size
-    /// alone.
+    /// The kernel that runs the groups that are smaller than others of their launch, where this
+    /// takes one size alone.
     edges: OnceLock<Arc<Kernel>>,
-    /// Where each argument goes, and bytes in all.
+    /// The place of each argument, and the bytes of all.
     places: (Vec<u64>, u64),
     _library: Loaded,
-    /// What it shares with other kernels of its program.
+    /// The variables that it shares with other kernels of its program.
     _variables: Option<Arc<Variables>>,
 }
 
@@ -245,7 +244,7 @@ impl Kernel {
         })
     }
 
-    /// What is known of it.
+    /// Its description.
     #[must_use]
     pub fn info(&self) -> &KernelInfo {
         &self.info
@@ -257,7 +256,7 @@ impl Kernel {
         self.layout.local_bytes
     }
 
-    /// What runs groups of another size than this was compiled for.
+    /// The kernel that runs groups of another size than this was compiled for.
     fn for_edges(&self) -> Option<&Self> {
         match self.is_general {
             true => Some(self),

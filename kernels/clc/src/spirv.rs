@@ -27,7 +27,7 @@ const MOST_NUMBERS: u32 = 0x3f_ffff;
 const LOWERED: u32 = 0x0001_0400;
 /// The largest version that is known here.
 const KNOWN_MINOR: u32 = 6;
-/// How deep types may be within types.
+/// The most levels of types within types.
 const MOST_DEPTH: u32 = 64;
 /// The most parts of a value that is copied part by part.
 const MOST_PARTS: usize = 1 << 12;
@@ -166,7 +166,7 @@ fn instructions(words: &[u32]) -> impl Iterator<Item = (usize, u32, &[u32])> {
     })
 }
 
-/// What is known of a type.
+/// The known facts of a type.
 #[derive(Clone, Debug)]
 enum Type {
     Bool,
@@ -178,7 +178,7 @@ enum Type {
     Pointer { to: u32 },
 }
 
-/// What is known of a module's numbers.
+/// The known facts of a module's numbers.
 #[derive(Default)]
 struct Known {
     types: BTreeMap<u32, Type>,
@@ -542,7 +542,7 @@ struct Lowering {
     /// Types and constants that the module did not have.
     constants: Vec<u32>,
     made: Vec<u32>,
-    /// How many words may be made.
+    /// The most words that may be made.
     most: usize,
 }
 
@@ -734,8 +734,8 @@ impl Lowering {
     }
 }
 
-/// How memory is written and read, as an instruction that copies says it: for each, or once for
-/// both.
+/// The memory operands of an instruction that copies: those of the write and of the read, or one
+/// for both.
 fn accesses(said: &[u32]) -> Option<[Vec<u32>; 2]> {
     let first = match said.first() {
         Some(mask) if mask & ALIGNED != 0 => 2,
@@ -747,7 +747,8 @@ fn accesses(said: &[u32]) -> Option<[Vec<u32>; 2]> {
     Some([write.to_vec(), read.to_vec()])
 }
 
-/// What holds of both of two accesses: a mask, and a power of two that addresses are a multiple of.
+/// The memory operands that hold for both of two accesses: a mask, and a power of two that
+/// addresses are a multiple of.
 fn narrower(one: &[u32], other: &[u32]) -> Vec<u32> {
     const VOLATILE: u32 = 1;
     const NONTEMPORAL: u32 = 4;

@@ -58,10 +58,10 @@ const DIVISIONS: [Division; 4] = [
     },
 ];
 
-/// How many work-items the vector forms are for.
+/// The numbers of work-items that the vector forms are for.
 const LENGTHS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// What the names of all these functions begin with.
+/// The beginning of the names of all these functions.
 pub(super) const CALLED_TO_DIVIDE: &str = "quipu.divide.";
 
 /// Has all divisions of whole numbers in a module's functions be defined: a divisor with which

@@ -115,12 +115,13 @@ fn parts_with(mangled: &str) -> Vec<String> {
 /// The function that makes a `half` of a `double`.
 pub(super) const HALF_OF_DOUBLE: &str = "__q_half_of";
 
-/// What the names of functions begin with that are called, and not inlined: see the part of images.
+/// The beginning of the names of functions that are called, and not inlined: see the part of
+/// images.
 pub(super) const CALLED: &str = "quipu.image.";
 /// Those of them that only read.
 pub(super) const CALLED_TO_READ: &str = "quipu.image.read.";
 
-/// What the names of the system's mathematical functions begin with until a kernel is compiled.
+/// The beginning of the names of the system's mathematical functions until a kernel is compiled.
 /// OpenCL C has a program call its own functions, kernels and constants as C calls those.
 pub(super) const MATHEMATICS: &str = "quipu.math.";
 
@@ -283,7 +284,7 @@ fn compiled(
     Ok(Some(bitcode))
 }
 
-/// What compiled code depends on beside its text.
+/// The identity of everything that compiled code depends on beside its text.
 pub(crate) fn identity(tools: &Tools) -> String {
     let changed = |path: &Path| {
         let about = std::fs::metadata(path)

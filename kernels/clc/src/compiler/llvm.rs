@@ -41,7 +41,7 @@ handles! {
     Block,
     /// A type.
     Type,
-    /// What makes instructions.
+    /// A builder of instructions.
     Builder,
     /// A use of a value.
     Use,
@@ -65,7 +65,7 @@ handles! {
     PassOptions,
 }
 
-/// What libLLVM calls with something to say, and what it was given for it.
+/// A function that libLLVM calls with a message, and with the pointer that it was given for it.
 pub(crate) type DiagnosticHandler = extern "C" fn(*mut c_void, *mut c_void);
 
 macro_rules! functions {

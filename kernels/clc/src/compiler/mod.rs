@@ -70,7 +70,7 @@ pub(crate) struct Asked<R> {
     pub(crate) request: R,
 }
 
-/// What is asked of the compiler.
+/// A request to the compiler.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Read a program.
@@ -78,7 +78,7 @@ pub(crate) enum Request {
         tools: Tools,
         source: String,
         options: Vec<String>,
-        /// Where compiled built-in functions are kept.
+        /// The folder where compiled built-in functions are kept.
         library: Option<PathBuf>,
         reading: Reading,
     },
@@ -86,7 +86,7 @@ pub(crate) enum Request {
     Unit {
         tools: Tools,
         source: String,
-        /// Where the text is, if not in `source`.
+        /// The file of the text, if it is not in `source`.
         file: Option<PathBuf>,
         options: Vec<String>,
     },
@@ -97,7 +97,7 @@ pub(crate) enum Request {
     /// Read a program whose bitcode follows the request.
     Read {
         tools: Tools,
-        /// Where compiled built-in functions are kept.
+        /// The folder where compiled built-in functions are kept.
         library: Option<PathBuf>,
         reading: Reading,
     },
@@ -110,7 +110,7 @@ pub(crate) enum Request {
         kernel: String,
         /// The size of its work-groups; any, if none.
         local_size: Option<[u32; 3]>,
-        /// What is wanted.
+        /// The output that is wanted.
         output: Output,
     },
     /// Make PTX of a kernel of a program that was read; its bitcode follows the request.
@@ -122,7 +122,7 @@ pub(crate) enum Request {
     },
 }
 
-/// How a program is read.
+/// The way in which a program is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     /// For launches whose offset has more than 31 bits.
@@ -132,7 +132,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What clang is told.
+    /// clang's options for it.
     fn with_options(self, mut options: Vec<String>) -> Vec<String> {
         let names = self.keeps_lines.then_some("-fno-discard-value-names");
         options.extend(names.map(str::to_owned));
@@ -140,7 +140,7 @@ impl Reading {
     }
 }
 
-/// What a compilation gives.
+/// The result of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
     /// A shared object.
@@ -156,10 +156,10 @@ pub enum Output {
     Explanation,
 }
 
-/// What the compiler answers; bytes follow it: bitcode or an object.
+/// The compiler's answer; bytes follow it: bitcode or an object.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// What is known of a program, and what clang warns of.
+    /// The description of a program, and clang's warnings.
     Described {
         kernels: Vec<KernelInfo>,
         /// Bytes of variables that the kernels share.
@@ -170,7 +170,7 @@ pub(crate) enum Answer {
     Unit { warnings: String },
     /// Variables are made.
     Variables,
-    /// How a kernel is laid out.
+    /// The layout of a kernel.
     Compiled(Layout),
     /// PTX is made.
     Ptx,
@@ -182,7 +182,7 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// Why there is no answer but an error.
+/// The reason for an error in place of an answer.
 pub(crate) enum Fault {
     /// The program's text is at fault.
     Refused(String),
@@ -319,7 +319,7 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
 /// Bytes of memory that the compiler may take, and each program that it starts.
 pub(crate) const MOST_BYTES: u64 = 8 << 30;
 
-/// What is limited.
+/// The resources that are limited.
 #[derive(Clone, Copy)]
 enum Limited {
     /// Bytes of addresses.

@@ -23,13 +23,13 @@ use super::Fault;
 use super::llvm::*;
 use std::collections::{BTreeMap, HashSet};
 
-/// What the functions' names begin with.
+/// The beginning of the functions' names.
 const PREFIX: &str = "__q_neighbours.";
 
 /// A gather or scatter.
 struct Access {
     is_gather: bool,
-    /// How many work-items take part, as LLVM writes it.
+    /// The number of work-items that take part, as LLVM writes it.
     count: String,
     /// The type of a number, in names of functions.
     element: String,
@@ -41,7 +41,7 @@ struct Access {
 }
 
 impl Access {
-    /// What a call does; none if it is no gather or scatter of numbers of 32 or 64 bits.
+    /// The work of a call; none if it is no gather or scatter of numbers of 32 or 64 bits.
     fn of(call: Value) -> Option<Self> {
         let name = call.callee()?;
         let rest = name.strip_prefix("llvm.masked.")?;
@@ -262,7 +262,7 @@ fn is_same_for_all(vector: Value) -> bool {
         && LLVMGetOperand(vector, 0).opcode() == Some(op::INSERT_ELEMENT)
 }
 
-/// What the last index of an address counts.
+/// The type of the elements that the last index of an address counts.
 fn element_of(address: Value) -> Type {
     let mut element = LLVMGetGEPSourceElementType(address);
     for _ in address.operands().skip(2) {

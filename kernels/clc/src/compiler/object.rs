@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a process of the compiler does with LLVM.
+/// A step of the compiler that uses LLVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Makes each kernel of a program one function.
@@ -22,7 +22,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What LLVM is told.
+    /// LLVM's options for it.
     fn options(self) -> &'static [&'static CStr] {
         match self {
             Self::Read => &[

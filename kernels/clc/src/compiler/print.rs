@@ -143,7 +143,7 @@ pub(super) fn lower(context: Context, module: Module) {
     }
 }
 
-/// What a pointer points to the start of: SPIR-V points to a text's first character.
+/// The object at whose start a pointer points: SPIR-V points to a text's first character.
 fn start_of(pointer: Value) -> Value {
     let operation = match LLVMIsAConstantExpr(pointer).some() {
         Some(constant) => Some(LLVMGetConstOpcode(constant)),

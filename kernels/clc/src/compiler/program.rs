@@ -29,10 +29,10 @@ use std::thread::{Builder, JoinHandle};
 /// The calling convention of kernels for `spir64`.
 const SPIR_KERNEL: c_uint = 76;
 
-/// What no function may keep that is to be inlined, or to lie within a work-item loop.
+/// Attributes that no function may keep that is to be inlined, or to lie within a work-item loop.
 const NOT_KEPT: [&str; 5] = ["noinline", "optnone", "minsize", "optsize", "alwaysinline"];
 
-/// What a parameter that is a pointer with `restrict` is said to be. It is true of one work-item
+/// The attribute of a parameter that is a pointer with `restrict`. It is true of one work-item
 /// alone: others write to the memory by the same parameter, and a barrier is where their writes
 /// arrive.
 const RESTRICTED: &str = "noalias";
@@ -258,8 +258,8 @@ pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 /// devices that have none.
 pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
 
-/// What clang's header says of each device of `spir64`, whatever its options say, and programs here
-/// do not have.
+/// Macros that clang's header defines for each device of `spir64`, whatever its options say, and
+/// that programs here do not have.
 const ABSENT: [&str; 14] = [
     "cl_khr_kernel_clock",
     "__opencl_c_kernel_clock_scope_device",
@@ -324,7 +324,7 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
-/// What clang calls a program's text, in what it says and where it notes lines.
+/// clang's name for a program's text, in its messages and in notes of lines.
 pub(crate) const TEXT_NAME: &str = "program";
 
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use
@@ -417,7 +417,7 @@ impl Clang {
     }
 }
 
-/// What only the front end's metadata says of a kernel.
+/// The facts of a kernel that only the front end's metadata has.
 struct Described {
     spaces: Vec<u64>,
     types: Vec<String>,
@@ -491,7 +491,7 @@ fn described(context: Context, kernel: Value) -> Described {
     }
 }
 
-/// Whether clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing
+/// True if clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing
 /// of it.
 fn has_uniform_groups(kernel: Value) -> bool {
     let name = "uniform-work-group-size";
@@ -779,7 +779,7 @@ fn reaches_beyond(instruction: Value) -> bool {
     }
 }
 
-/// What a kernel does with memory, as LLVM has inferred.
+/// A kernel's access to memory, as LLVM has inferred.
 fn access(function: Value, index: usize, is_constant: bool) -> MemoryAccess {
     let has = |name: &str| {
         let kind = attribute_kind(name);

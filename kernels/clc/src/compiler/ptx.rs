@@ -26,8 +26,8 @@ const LATEST: u32 = 90;
 /// The address spaces of local memory, in `spir64` and in PTX.
 const LOCAL: &str = " addrspace(3)";
 
-/// What a kernel's text calls, by LLVM's functions for PTX. `%o0` to `%o2` are the launch's offset
-/// and `%dim` the number of its dimensions.
+/// The functions that a kernel's text calls, made of LLVM's functions for PTX. `%o0` to `%o2` are
+/// the launch's offset and `%dim` the number of its dimensions.
 fn prelude() -> String {
     let mut text = String::from(
         "@quipu_launch_local = external addrspace(3) global [0 x i8], align 128\n\
@@ -285,7 +285,7 @@ fn entry(line: &str, begin: &str) -> (String, String) {
     (format!("{kind}{begin}{}{after}", own.join(", ")), shifted)
 }
 
-/// Where the parenthesis that is open at a text's beginning closes.
+/// The place where the parenthesis closes that is open at a text's beginning.
 fn closing(text: &str) -> usize {
     let mut depth = 1;
     for (at, byte) in text.bytes().enumerate() {

@@ -11,18 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::fmt::Write;
 
-/// What LLVM says while a module is optimised.
+/// LLVM's remarks while a module is optimised.
 pub(super) struct Remarks {
     /// It stays until the process ends, as the context does.
     said: *mut Vec<String>,
 }
 
-/// What became of a loop over work-items, and of copies of it.
+/// The outcome of a loop over work-items, and of copies of it.
 #[derive(Default)]
 struct Outcome {
-    /// How it says so itself: "vectorization width: 16, interleaved count: 4".
+    /// LLVM's own words for it: "vectorization width: 16, interleaved count: 4".
     vectors: BTreeSet<String>,
-    /// Why not, and the line that is at fault.
+    /// The reasons against vectors, each with the line that is at fault.
     scalar: BTreeSet<(u32, String)>,
 }
 
@@ -45,7 +45,7 @@ impl Remarks {
         Self { said }
     }
 
-    /// What became of each loop over work-items.
+    /// The outcome of each loop over work-items.
     fn outcomes(&self) -> BTreeMap<usize, Outcome> {
         // SAFETY: LLVM is through, so nobody else has the list.
         let said = unsafe { &*self.said };
@@ -156,7 +156,7 @@ pub(super) fn explanation(
     text
 }
 
-/// What became of a loop, as a sentence.
+/// The outcome of a loop, as a sentence.
 fn told(outcome: &Outcome) -> String {
     let vectors = outcome.vectors.iter().map(|how| {
         let mut numbers = how

@@ -20,28 +20,28 @@ use super::neighbours;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the functions' names begin with.
+/// The beginning of the functions' names.
 const PREFIX: &str = "__q_structures.";
 
 /// The numbers of a structure, and their bytes.
 const NUMBERS: u64 = 4;
 const BYTES: u64 = 4;
 
-/// How many gathers take longer than to read structures, at least.
+/// The least number of gathers that take longer than reads of structures.
 const FEWEST: usize = 3;
 
 /// Gathers of numbers of the same structures, one after the other.
 struct Group {
     /// The addresses of the structures' first numbers.
     base: Value,
-    /// How many work-items take part.
+    /// The number of work-items that take part.
     count: u64,
     /// The type of a number, in names of functions.
     element: String,
     space: String,
     /// The gathers, and which number each reads.
     gathers: Vec<(Value, u64)>,
-    /// Which numbers all work-items read.
+    /// The numbers that all work-items read.
     all: [bool; NUMBERS as usize],
     /// True if the structures lie at multiples of their bytes.
     is_aligned: bool,

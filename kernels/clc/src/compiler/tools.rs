@@ -122,7 +122,7 @@ fn is_version(clang: &Path, version: u32) -> bool {
     said.trim().split('.').next() == Some(number.as_str())
 }
 
-/// What a program says of itself.
+/// A program's answer to an option.
 fn said(program: &Path, option: &str) -> String {
     let mut command = Command::new(program);
     command.arg(option);
@@ -132,10 +132,10 @@ fn said(program: &Path, option: &str) -> String {
     })
 }
 
-/// What to do on a machine that has none.
+/// Advice for a machine that has none.
 pub(crate) const MISSING: &str = "OpenCL C on processors takes clang, lld and libLLVM of one version from 18 to 21, and \
      they are not there; install them (on Debian and Ubuntu: apt install clang-19 lld-19), or say by QUIPU_LLVM where they are";
 
-/// What to do on a machine that has no translator.
+/// Advice for a machine that has no translator.
 pub(crate) const NO_TRANSLATOR: &str = "SPIR-V on processors takes the translator llvm-spirv, of the version of the machine's \
      LLVM or an older one, and it is not there; install it (on Debian and Ubuntu: apt install llvm-spirv-15)";

@@ -29,7 +29,7 @@ pub(super) enum Directive {
 pub(super) struct Line<'a> {
     /// As it is in the file, with its end.
     pub(super) text: &'a str,
-    /// How many lines of the file it is.
+    /// The number of lines of the file that it stands for.
     pub(super) count: usize,
     pub(super) begins_in_comment: bool,
     pub(super) ends_in_comment: bool,

@@ -3,7 +3,7 @@
 use super::lines;
 use std::collections::{HashMap, HashSet};
 
-/// What a text and its compiler's options say of macros. No condition is evaluated.
+/// The macros that a text and its compiler's options define. No condition is evaluated.
 pub(super) struct Macros {
     /// Those that are defined somewhere.
     defined: HashSet<String>,
@@ -13,7 +13,7 @@ pub(super) struct Macros {
     values: HashMap<String, Value>,
 }
 
-/// What a macro stands for.
+/// The replacement of a macro.
 #[derive(Clone, PartialEq, Eq)]
 enum Value {
     /// A file, or something else, under no condition.
@@ -24,7 +24,7 @@ enum Value {
     Several,
 }
 
-/// When a macro is defined.
+/// The condition under which a macro is defined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     /// Under no condition.

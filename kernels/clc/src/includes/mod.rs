@@ -58,7 +58,7 @@ pub fn with_includes(
     Ok(inliner.text)
 }
 
-/// Where a file is.
+/// The place of a file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {
     /// Among the headers, by its name.
@@ -67,7 +67,7 @@ enum Place {
     File(PathBuf),
 }
 
-/// Why a file counts once.
+/// The reason for which a file counts once.
 enum Once {
     /// It does not.
     No,
@@ -107,7 +107,7 @@ impl Once {
 }
 
 struct File {
-    /// What messages call it.
+    /// Its name in messages.
     name: String,
     text: String,
     once: Once,

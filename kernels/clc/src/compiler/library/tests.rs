@@ -30,7 +30,7 @@ fn parts() -> BTreeSet<String> {
     parts
 }
 
-/// What a module has definitions of, and the linkage of each.
+/// The names that a module defines, and the linkage of each.
 fn definitions(context: Context, bitcode: &[u8]) -> BTreeMap<String, i32> {
     let Ok(module) = object::parse(context, bitcode) else {
         panic!("the bitcode is not read");
@@ -42,7 +42,7 @@ fn definitions(context: Context, bitcode: &[u8]) -> BTreeMap<String, i32> {
         .collect()
 }
 
-/// What a part has definitions of.
+/// The names that a part defines.
 fn definitions_of(tools: &Tools, context: Context, part: &str) -> BTreeMap<String, i32> {
     match compiled(tools, part, None, false) {
         Ok(Some(bitcode)) => definitions(context, &bitcode),
@@ -68,7 +68,7 @@ fn what_programs_are_linked_with_has_names_that_they_may_not_have() {
     }
 }
 
-/// What clang makes of a text for a program, with further options.
+/// clang's result for a text of a program, with further options.
 fn clang(tools: &Tools, options: &[String], more: &[&str], text: &str) -> Vec<u8> {
     let mut command = clang_for(tools, options);
     command.args(more).args(["-w", "-o", "-", "-"]);

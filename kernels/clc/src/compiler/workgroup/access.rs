@@ -90,7 +90,7 @@ pub(super) fn widest_stride(graph: &Graph, layout: DataLayout) -> u64 {
     strides.max().unwrap_or(0)
 }
 
-/// How much a value grows from one work-item to the next along x, as far as its own arithmetic
+/// The growth of a value from one work-item to the next along x, as far as its own arithmetic
 /// tells.
 fn stride(value: Value, layout: DataLayout, depth: usize) -> u64 {
     const DEEPEST: usize = 12;
@@ -177,7 +177,7 @@ pub(super) fn goes_along_rows(
     writes && !differs.differs(counter)
 }
 
-/// How much a value grows from one turn of a loop to the next, by its counter; none if that is not
+/// The growth of a value from one turn of a loop to the next, by its counter; none if that is not
 /// known.
 fn along(
     value: Value,
@@ -228,7 +228,7 @@ fn of_index(part: &Part, of: impl Fn(Value) -> Option<u64>) -> Option<u64> {
     }
 }
 
-/// What an atomic operation does to a number.
+/// An atomic operation's effect on a number.
 pub(super) enum Plain {
     Exchange,
     Operation(i32),
@@ -236,7 +236,7 @@ pub(super) enum Plain {
     Choice(i32),
 }
 
-/// What one does, by the number that the C interface gives it.
+/// The effect of one, by the number that the C interface gives it.
 pub(super) fn plain_operation(number: i32) -> Option<Plain> {
     Some(match number {
         0 => Plain::Exchange,
@@ -264,7 +264,7 @@ pub(super) fn is_atomic_in_local(change: Value) -> bool {
 #[derive(Clone, Copy)]
 pub(super) struct Registers {
     pub(super) count: u64,
-    /// How many numbers of 32 bits are in each.
+    /// The number of numbers of 32 bits in each.
     pub(super) numbers: u64,
 }
 

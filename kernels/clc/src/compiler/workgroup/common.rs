@@ -16,7 +16,7 @@ use std::collections::HashSet;
 /// A phi of a loop's header that is the same for all that are inside.
 pub(super) struct Counter {
     pub(super) phi: Value,
-    /// What it begins as, and what it becomes in each turn.
+    /// Its value at the beginning, and the one in each next turn.
     pub(super) first: Value,
     pub(super) next: Value,
 }
@@ -25,11 +25,12 @@ pub(super) struct Counter {
 pub(super) struct Step {
     /// Loads that are the same for all.
     pub(super) reads: Vec<Value>,
-    /// What they go on by, and whether it has to be true; none if they do in any case.
+    /// The condition by which they go on, and the value that it has to have; none if they do in any
+    /// case.
     pub(super) onward: Option<(Value, bool)>,
 }
 
-/// What is the same for all that are inside a loop.
+/// The values that are the same for all that are inside a loop.
 #[derive(Default)]
 pub(super) struct Common {
     pub(super) counters: Vec<Counter>,
@@ -40,7 +41,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What a loop has, of which the variables at its header are known.
+    /// The common values of a loop, of which the variables at its header are known.
     pub(super) fn of(
         graph: &Graph,
         of: &Loop,

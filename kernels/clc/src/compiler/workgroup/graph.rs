@@ -13,7 +13,7 @@ pub(in crate::compiler) const BARRIER: &str = "__q_barrier";
 /// they are apart, some.
 pub(in crate::compiler) const MEETING: &str = "__q_meet";
 
-/// How a node ends.
+/// The end of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// All work-items of the group wait for each other, and go on in another node.
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) phis: Vec<Value>,
     pub(super) body: Vec<Value>,
     pub(super) end: End,
-    /// Where it goes on: as many as the terminator has successors.
+    /// The nodes where it goes on: as many as the terminator has successors.
     pub(super) next: Vec<usize>,
 }
 
@@ -163,7 +163,7 @@ impl Graph {
             .collect();
     }
 
-    /// Which nodes are reached at all.
+    /// The nodes that are reached at all.
     pub(super) fn reached(&self) -> Vec<bool> {
         let mut reached = vec![false; self.nodes.len()];
         let mut open = vec![0];
@@ -180,7 +180,7 @@ impl Graph {
         matches!(self.nodes[at].end, End::Barrier | End::Meeting)
     }
 
-    /// What a phi becomes where `from` comes before its node.
+    /// The value of a phi if `from` comes before its node.
     pub(super) fn incoming(&self, phi: Value, from: usize) -> Option<Value> {
         let count = LLVMCountIncoming(phi);
         (0..count)
@@ -228,7 +228,7 @@ impl Graph {
 }
 
 impl Loop {
-    /// What a phi of the header begins as; none if there are several such values.
+    /// The first value of a phi of the header; none if there are several such values.
     pub(super) fn first(&self, graph: &Graph, phi: Value) -> Option<Value> {
         let outside = graph.before[self.header]
             .iter()

@@ -29,13 +29,13 @@ pub(super) struct Guard {
 struct Test {
     sides: [Value; 2],
     predicate: i32,
-    /// Whether it has to be true.
+    /// The value that it has to have.
     wanted: bool,
     /// For each side, whether the last work-item's decides, or the first one's.
     last: [bool; 2],
 }
 
-/// How a value changes from one work-item to the next.
+/// The change of a value from one work-item to the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Growth {
     /// Not at all.
@@ -205,7 +205,7 @@ fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) 
     true
 }
 
-/// How a value that comes from arguments and numbers of the work-item alone changes; none if that
+/// The change of a value that comes from arguments and numbers of the work-item alone; none if that
 /// cannot be told.
 fn growth(value: Value, depth: usize) -> Option<Growth> {
     const DEEPEST: usize = 8;
@@ -260,7 +260,7 @@ fn growth(value: Value, depth: usize) -> Option<Growth> {
     }
 }
 
-/// Whether all guards hold for the group that is written.
+/// A value that is true if all guards hold for the group that is written.
 pub(super) fn holds(emitter: &mut Emitter, guards: &[&Guard]) -> Value {
     let mut all: Option<Value> = None;
     for test in guards.iter().flat_map(|guard| &guard.tests) {

@@ -58,7 +58,7 @@ pub(super) use unroll::keep_loops;
 /// The name of the function that is made.
 pub(crate) const ENTRY: &str = "quipu_run_groups";
 
-/// What local memory and arguments are a multiple of: the largest type of OpenCL C.
+/// The alignment of local memory and arguments: the largest type of OpenCL C.
 pub(super) const ALIGNMENT: u64 = 128;
 
 /// Makes the function of work-groups of a kernel, and has nothing else be left. Fills the notes, if
@@ -120,7 +120,7 @@ fn local_variables(module: Module) -> Vec<Value> {
     variables
 }
 
-/// How many bytes the local variables of a kernel take.
+/// The number of bytes of a kernel's local variables.
 pub(super) fn local_bytes(module: Module, kernel: Value, layout: DataLayout) -> u64 {
     let locals = local_variables(module).into_iter();
     let are_used = locals.filter(|local| uses(kernel, &[*local]));
@@ -131,7 +131,7 @@ pub(super) fn local_bytes(module: Module, kernel: Value, layout: DataLayout) -> 
     sizes.sum()
 }
 
-/// How many bytes each work-item of a kernel has of its own in memory.
+/// The number of bytes that each work-item of a kernel has of its own in memory.
 pub(super) fn private_bytes(kernel: Value, layout: DataLayout) -> u64 {
     let all = blocks(kernel).into_iter().flat_map(Block::instructions);
     let own = all.filter(|one| one.opcode() == Some(op::ALLOCA));

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(in crate::compiler) struct Notes {
     pub(in crate::compiler) versions: Vec<VersionNotes>,
-    /// How many loops over work-items there are in all versions so far.
+    /// The number of loops over work-items in all versions so far.
     loops: usize,
-    /// What instructions are said to be of that are written now: the last loop.
+    /// The scope of instructions that are written now: the last loop.
     scope: Option<Metadata>,
 }
 
@@ -19,7 +19,7 @@ pub(in crate::compiler) struct Notes {
 pub(in crate::compiler) struct VersionNotes {
     /// The groups that run it.
     pub(in crate::compiler) groups: String,
-    /// What is said of lines; of the whole version, if the line is 0.
+    /// Sentences on lines; on the whole version, if the line is 0.
     pub(in crate::compiler) sentences: BTreeSet<(u32, String)>,
     /// Lines with branches at which all work-items go the same way, and with those at which they
     /// part.

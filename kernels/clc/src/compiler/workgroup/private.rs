@@ -8,7 +8,7 @@
 use crate::compiler::llvm::*;
 use std::collections::{HashMap, HashSet};
 
-/// Which memory of a kernel lies so.
+/// The memory of a kernel that lies so.
 #[derive(Default)]
 pub(super) struct SideBySide {
     /// Bytes of a number, by the `alloca`, and by each address within it.

@@ -27,14 +27,14 @@ struct Array {
     bytes: u64,
     count: u64,
     accesses: Vec<Access>,
-    /// What fills it as a whole, and with what.
+    /// The instructions that fill it as a whole, and the elements that each writes.
     fills: Vec<(Value, Vec<Value>)>,
 }
 
 /// A read or a write of an element.
 struct Access {
     instruction: Value,
-    /// What is added up to the bytes from the array's start: constants, and indices with the bytes
+    /// The parts of the sum of bytes from the array's start: constants, and indices with the bytes
     /// that each counts for.
     fixed: u64,
     indices: Vec<(Value, u64)>,

@@ -20,7 +20,7 @@ const PARTS: &str = "__q_parts";
 const APART: &str = "__q_apart";
 const MOST: &str = "__q_most";
 
-/// How many work-items a sub-group of a kernel has; none if it is the whole work-group.
+/// The number of work-items in a sub-group of a kernel; none if it is the whole work-group.
 pub(crate) fn size(context: Context, kernel: Value) -> Option<u64> {
     let required = numbers(context, kernel, REQUIRED_SIZE).first().copied();
     let exchanges = calls(kernel).any(|(_, name)| name == WIDTH || name == MOST);

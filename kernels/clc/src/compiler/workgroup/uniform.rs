@@ -18,7 +18,7 @@ use std::collections::HashSet;
 /// The address space of memory of a work-item's own.
 const PRIVATE: u32 = 0;
 
-/// Why work-items go round a loop one after the other.
+/// The reason for which work-items go round a loop one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alone {
     /// They part at several branches on their way to it, or have something to do between the branch
@@ -38,7 +38,7 @@ pub(super) enum Alone {
     Stops,
 }
 
-/// What differs within a group.
+/// The values and ways that differ within a group.
 pub(super) struct Divergence {
     /// Values that differ.
     values: HashSet<Value>,
@@ -99,7 +99,7 @@ impl Divergence {
         this
     }
 
-    /// Where nothing is known to be the same: work-items of a group are apart.
+    /// The divergence in which nothing is known to be the same: work-items of a group are apart.
     pub(super) fn apart(graph: &Graph) -> Self {
         let all = graph.nodes.iter();
         Self {
@@ -354,7 +354,7 @@ impl Divergence {
         false
     }
 
-    /// How often the work-item's number along x is in a sum, whose other parts are the same for
+    /// The factor of the work-item's number along x in a sum, whose other parts are the same for
     /// all; none if that is not known. Of addresses, in bytes. Sums of sums are looked at so far as
     /// users write them.
     fn number_of_x(
@@ -395,7 +395,8 @@ impl Divergence {
         }
     }
 
-    /// Where work-items go by a loop that others enter: see [`meeting_after`](Self::meeting_after).
+    /// The edges by which work-items go by a loop that others enter: see
+    /// [`meeting_after`](Self::meeting_after).
     pub(super) fn ways_by(&self, graph: &Graph, of: &Loop, after: usize) -> Vec<(usize, usize)> {
         let partings = self
             .parted

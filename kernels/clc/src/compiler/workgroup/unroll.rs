@@ -77,7 +77,7 @@ fn is_asked_for(context: Context, branch: Value) -> bool {
     names.any(|name| name.starts_with("llvm.loop.unroll"))
 }
 
-/// What says of a loop that it is not to be unrolled. (Only text makes such metadata.)
+/// The metadata of a loop that is not to be unrolled. (Only text makes such metadata.)
 fn mark(context: Context) -> Result<Value, Fault> {
     const TEXT: &str = "!properties = !{!0}\n\
         !0 = distinct !{!0, !1}\n\

@@ -6,7 +6,7 @@ use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
-/// How many instructions are made again, at most, rather than kept.
+/// The most instructions that are made again rather than kept.
 const MOST_AGAIN: usize = 12;
 
 /// The functions whose values every work-item has at hand.
@@ -49,7 +49,7 @@ pub(super) fn is_pure(value: Value) -> bool {
 pub(super) enum Variable {
     /// A value.
     Value(Value),
-    /// What a phi becomes when its node is reached next.
+    /// The value of a phi when its node is reached next.
     Phi(Value),
 }
 

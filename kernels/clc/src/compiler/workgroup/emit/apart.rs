@@ -16,7 +16,7 @@ use super::{Cut, Emitter, Item};
 use crate::compiler::llvm::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where work-items are.
+/// The places of work-items.
 pub(super) struct Apart {
     /// For each work-item, the number of the place where it goes on.
     places: Value,
@@ -62,7 +62,7 @@ pub(in crate::compiler::workgroup) fn are_apart(graph: &Graph, differs: &Diverge
         .any(|at| reached[at] && differs.nodes[at] && graph.nodes[at].end == End::Meeting)
 }
 
-/// Where work-items stop that are apart.
+/// The edges where work-items stop that are apart.
 pub(super) fn cuts(graph: &Graph) -> BTreeMap<(usize, usize), Cut> {
     let reached = graph.reached();
     let stops: Vec<usize> = (0..graph.nodes.len())

@@ -60,10 +60,10 @@ impl Emitter {
         self.go_on(after);
     }
 
-    /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text
+    /// The mark of the accesses of a loop over work-items, and the metadata of the loop. (Only text
     /// makes such metadata.) Where it is over a part of a strip, the vectors' loop is to be
-    /// unrolled, so that what is in the strip's arrays is in registers. So many work-items are to
-    /// be in a vector together, if that is said. Notes are of this loop from here on.
+    /// unrolled, so that the strip's arrays are in registers. So many work-items are to be in a
+    /// vector together, if a number is given. Notes are of this loop from here on.
     pub(super) fn loop_properties(
         &mut self,
         is_strip: bool,

@@ -57,7 +57,7 @@ pub(crate) const NUMBERS: usize = 20;
 /// The most work-items of a strip.
 const MOST_IN_STRIP: u64 = 64;
 
-/// Where all work-items of a group stop.
+/// An edge where all work-items of a group stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cut {
     /// Those of a strip.
@@ -66,14 +66,14 @@ enum Cut {
     Outer,
 }
 
-/// What makes the function.
+/// The state of the function that is being made.
 pub(super) struct Emitter {
     context: Context,
     kernel: Value,
     layout: DataLayout,
     builder: Builder,
     function: Value,
-    /// Where allocas go.
+    /// The block of allocas.
     allocas: Block,
     local_size: Option<[u32; 3]>,
     registers: Registers,
@@ -94,18 +94,19 @@ pub(super) struct Emitter {
     hidden: HashMap<Value, Value>,
     /// Memory of each work-item's own that lies side by side.
     side_by_side: SideBySide,
-    /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
+    /// The memory through which collective functions exchange values: 8 bytes for each work-item,
+    /// and a result of so many.
     slots: Value,
     result: Value,
-    /// What sub-groups exchange: two results for each work-item, and where those are that may be
-    /// apart.
+    /// The memory through which sub-groups exchange values: two results for each work-item, and the
+    /// places of those that may be apart.
     results: Value,
     states: Value,
-    /// What a version keeps for each work-item and group, and the most that any does.
+    /// The bytes that a version keeps for each work-item and group, and the most of any version.
     per_item: u64,
     fixed: u64,
     most: (u64, u64),
-    /// What the kernel's user is told, if somebody asks.
+    /// Notes for the kernel's user, if somebody asks.
     pub(super) notes: Option<Notes>,
 }
 
@@ -117,8 +118,8 @@ struct Version<'a> {
     cuts: BTreeMap<(usize, usize), Cut>,
     /// Headers of loops that work-items leave at different times, and where they go on.
     masked: BTreeMap<usize, Masked>,
-    /// What those that are inside have in common, by the same headers, and how much of it they have
-    /// at hand.
+    /// The values that those inside have in common, by the same headers, and the part of them that
+    /// they have at hand.
     common: BTreeMap<usize, Rc<Common>>,
     at_hand: HashMap<Value, Value>,
     /// Ways by such loops, with their headers: work-items wait there for those that go round.
@@ -126,14 +127,14 @@ struct Version<'a> {
     homes: Vec<Option<Value>>,
     /// Nodes of loops that one work-item goes round after the other.
     one_by_one: Vec<bool>,
-    /// Where variables are kept across outer cuts: an array of all work-items, or, of uniform ones,
+    /// The memory of variables across outer cuts: an array of all work-items, or, of uniform ones,
     /// a place.
     outer: HashMap<usize, Value>,
     /// Memory of each work-item's own.
     private: HashMap<Value, Value>,
     /// A byte for each work-item that is through while others are not, if there may be any.
     through: Option<Value>,
-    /// Where each work-item is, if they do not all meet at the same places.
+    /// The place of each work-item, if they do not all meet at the same places.
     apart: Option<Apart>,
     next_outer: Value,
     next_inner: Value,
@@ -142,7 +143,7 @@ struct Version<'a> {
 /// Some work-items of a strip, and the branch of which it is known which way they go.
 #[derive(Clone, Copy)]
 struct Part {
-    /// How many there are before them.
+    /// The number of work-items before them.
     first: Option<Value>,
     length: Value,
     assumed: Option<(Value, usize)>,
@@ -151,7 +152,7 @@ struct Part {
 /// A branch at which the first work-items of a strip go one way, and the others the other.
 struct Split {
     branch: Value,
-    /// The way of the first ones, and how many they are.
+    /// The way of the first ones, and their number.
     way: usize,
     below: Value,
 }
@@ -160,7 +161,7 @@ struct Split {
 /// have left, and those that have do nothing more.
 #[derive(Clone, Copy)]
 struct Masked {
-    /// Where they go on.
+    /// The node where they go on.
     after: usize,
     /// For each work-item of a strip, 1 if it is in the loop still, and else 0.
     inside: Value,
@@ -170,12 +171,12 @@ struct Masked {
 #[derive(Clone, Copy)]
 struct Turn {
     header: usize,
-    /// Whether the work-item goes round again.
+    /// True if the work-item goes round again.
     again: Value,
     end: Block,
 }
 
-/// Where work-items leave a region.
+/// An edge where work-items leave a region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Exit {
     /// None where they are through.
@@ -196,7 +197,7 @@ struct Strip {
     length: Value,
     y: Value,
     z: Value,
-    /// What crosses inner cuts.
+    /// Variables that cross inner cuts.
     inner: HashMap<usize, Value>,
     /// Uniform variables as they were where the outer region began.
     taken: HashMap<usize, Value>,
@@ -333,7 +334,7 @@ impl Emitter {
         self.operate(op::XOR, condition, self.truth())
     }
 
-    /// What is always true.
+    /// The constant that is true.
     pub(super) fn truth(&self) -> Value {
         LLVMConstInt(self.int(1), 1, 0)
     }
@@ -470,7 +471,7 @@ impl Emitter {
         ways
     }
 
-    /// What an instruction without effect becomes for the first work-item of the group, or for the
+    /// The value of an instruction without effect for the first work-item of the group, or for the
     /// last.
     pub(super) fn at_corner(&mut self, value: Value, last: bool) -> Value {
         if value.opcode().is_none() {
@@ -502,7 +503,7 @@ impl Emitter {
         at.map_or(value, |at| self.arguments[at])
     }
 
-    /// What a function that every work-item has at hand gives.
+    /// The result of a function that every work-item has at hand.
     fn leaf(&self, call: Value, local: &[Value; 3], global: &[Value; 3]) -> Value {
         let name = call.callee().unwrap_or_default();
         let axis = match name.bytes().last() {
@@ -527,8 +528,8 @@ impl Emitter {
         }
     }
 
-    /// What a work-item has of its own for an `alloca`: its type, or bytes where those of that type
-    /// do not suffice.
+    /// The type of a work-item's own memory for an `alloca`: its type, or bytes where those of that
+    /// type do not suffice.
     pub(super) fn own_memory(&self, alloca: Value) -> Type {
         let of = LLVMGetAllocatedType(alloca);
         match own_bytes(alloca, self.layout) {
@@ -553,7 +554,7 @@ impl Emitter {
         place
     }
 
-    /// What a value is in memory.
+    /// The type of a value in memory.
     fn memory_type(&self, of: Type) -> Type {
         if of.is_integer(1) { self.int(8) } else { of }
     }
@@ -776,7 +777,7 @@ impl Emitter {
         self.counted(&each, None);
     }
 
-    /// Where a variable is kept: of a strip of so many work-items, or of the group.
+    /// The memory of a variable: of a strip of so many work-items, or of the group.
     fn place(&mut self, version: &Version<'_>, variable: usize, strip: Option<u64>) -> Value {
         let value = version.variables.all[variable].value();
         let memory = self.memory_type(value.ty());
@@ -801,7 +802,7 @@ fn is_atomic(access: Value) -> bool {
     LLVMGetOrdering(access) != NOT_ATOMIC
 }
 
-/// Where all work-items of a group, or of a strip, stop.
+/// The edges where all work-items of a group, or of a strip, stop.
 fn cuts(
     graph: &Graph,
     loops: &[Loop],

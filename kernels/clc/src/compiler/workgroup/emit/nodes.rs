@@ -108,9 +108,9 @@ impl Emitter {
         Ok(())
     }
 
-    /// How many work-items a vector has, where a masked loop reads or writes bytes: as many as it
-    /// has words. The optimiser would have it be half of them if a number of 64 bits is kept, as
-    /// indices are.
+    /// The number of work-items in a vector, where a masked loop reads or writes bytes: as many as
+    /// a vector has words. The optimiser would have it be half of them if a number of 64 bits is
+    /// kept, as indices are.
     fn together(&self, version: &Version<'_>, header: usize) -> Option<u64> {
         let Registers { numbers, .. } = self.registers;
         let is_narrow = |of: Type| of.is_integer(8) || of.is_integer(16);
@@ -225,7 +225,7 @@ impl Emitter {
             .collect()
     }
 
-    /// What a value is that all inside a loop have in common, or the whole group.
+    /// A value that all inside a loop have in common, or the whole group.
     fn in_common(
         &mut self,
         version: &Version<'_>,
@@ -263,7 +263,7 @@ impl Emitter {
         result
     }
 
-    /// Where a work-item has a variable at hand.
+    /// The place where a work-item has a variable at hand.
     pub(super) fn home(&self, version: &mut Version<'_>, variable: usize) -> Value {
         let of = version.variables.all[variable].value().ty();
         *version.homes[variable].get_or_insert_with(|| self.alloca(of, false))
@@ -701,7 +701,7 @@ impl Emitter {
         Some(old)
     }
 
-    /// What a value of the kernel is in a node.
+    /// A value of the kernel in a node.
     pub(super) fn resolved(
         &mut self,
         version: &mut Version<'_>,

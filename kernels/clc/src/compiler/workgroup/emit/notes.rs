@@ -193,7 +193,7 @@ impl Emitter {
         })
     }
 
-    /// What work-items keep for where they go on.
+    /// A sentence on the values that work-items keep for the place where they go on.
     fn kept_across(&self, version: &Version<'_>, target: usize) -> String {
         let alive = version.variables.alive[target].iter();
         let kept = alive.filter(|at| version.outer.contains_key(at));
@@ -243,7 +243,7 @@ impl Emitter {
         format!("{bytes} bytes ({})", listed(&all))
     }
 
-    /// What is said of an array of a work-item's own.
+    /// A sentence on an array of a work-item's own.
     fn array(&self, alloca: Value) -> String {
         let bytes = LLVMABISizeOfType(self.layout, self.own_memory(alloca));
         let name = alloca.name();
@@ -274,7 +274,7 @@ fn variable(value: Value) -> Option<String> {
     (value.opcode() == Some(op::PHI) && !OF_CLANG.contains(&word)).then(|| name.to_owned())
 }
 
-/// Why work-items go round a loop alone.
+/// The reason for which work-items go round a loop alone.
 fn because(why: Alone) -> String {
     match why {
         Alone::Entered => {

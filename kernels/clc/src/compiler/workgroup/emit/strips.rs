@@ -11,7 +11,7 @@ use crate::compiler::Fault;
 use crate::compiler::llvm::*;
 use std::collections::{BTreeSet, HashMap};
 
-/// How a number is compared with the bound that it is below.
+/// The comparison of a number with the bound that it is below.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
     Signed,
@@ -30,7 +30,8 @@ impl Below {
         matches!(self, Self::SignedOrEqual | Self::UnsignedOrEqual)
     }
 
-    /// How a bound compares with a number if neither that nor any larger one is below it.
+    /// The comparison of a bound with a number that holds if neither that number nor any larger one
+    /// is below the bound.
     fn none(self) -> i32 {
         match self {
             Self::Signed => compare::SLE,
@@ -41,8 +42,8 @@ impl Below {
     }
 }
 
-/// Whether a comparison holds for numbers below its right side, or for the others; none if for
-/// neither.
+/// The numbers for which a comparison holds: true for those below its right side, and false for the
+/// others; none if it holds for neither.
 fn below(predicate: i32) -> Option<(bool, Below)> {
     Some(match predicate {
         compare::ULT => (true, Below::Unsigned),
@@ -157,8 +158,9 @@ impl Emitter {
         Ok(())
     }
 
-    /// How many work-items a strip has, so that what crosses inner cuts may stay in registers, and
-    /// the lines that are read, of which a loop may take one number at a time, in the cache.
+    /// The number of work-items of a strip. Values that cross inner cuts may then stay in
+    /// registers, and the lines that are read, of which a loop may take one number at a time, in
+    /// the cache.
     pub(super) fn strip_length(&self, crossing: u64, stride: u64) -> u64 {
         // Of the numbers that vector registers have, half: the others are for what is computed.
         let Registers { count, numbers } = self.registers;
@@ -303,9 +305,9 @@ impl Emitter {
         Ok(exits)
     }
 
-    /// Where the work-items of a strip part at a branch that compares the number within the group,
-    /// along x, with what is the same for all: the first so many go one way, and the others the
-    /// other.
+    /// The place where the work-items of a strip part at a branch that compares the number within
+    /// the group, along x, with a value that is the same for all: the first so many go one way, and
+    /// the others the other.
     pub(super) fn split(
         &mut self,
         version: &Version<'_>,
@@ -384,7 +386,7 @@ impl Emitter {
         None
     }
 
-    /// How many work-items of a strip have a number along x that is below a bound.
+    /// The number of work-items of a strip whose number along x is below a bound.
     pub(super) fn first_of(&self, strip: &Strip, bound: Value, below: Below) -> Value {
         let first = self.extended(strip.first);
         let length = self.extended(strip.length);
