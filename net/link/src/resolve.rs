@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 /// Names that are kept, at most.
 const NAMES: usize = 256;
 
-/// For how long the addresses of a name are kept.
+/// The time for which the addresses of a name are kept.
 const ADDRESSES_KEPT: Duration = Duration::from_secs(10);
-/// For how long it is kept that a name has none: it may soon have one.
+/// The time for which it is kept that a name has none: it may soon have one.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
 
 /// The names of this process.
 pub(crate) static NAMES_HERE: LazyLock<Names> =
     LazyLock::new(|| Names::by(system, Arc::new(SystemTimer::default())));
 
-/// What looks a name up.
+/// A function that looks a name up.
 type Resolver = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
 fn system(name: &str) -> io::Result<Vec<SocketAddr>> {
@@ -49,11 +49,11 @@ pub(crate) struct Names {
 struct Name {
     /// A thread looks it up.
     is_asked: bool,
-    /// What a thread has found, until this time.
+    /// The result of a thread, until this time.
     found: Option<(io::Result<Vec<SocketAddr>>, Duration)>,
-    /// Where the host was reached last.
+    /// The address at which the host was reached last.
     reached: Option<SocketAddr>,
-    /// When somebody asked for it last.
+    /// The time at which somebody asked for it last.
     used: Duration,
 }
 
@@ -200,8 +200,8 @@ fn drop_oldest(names: &mut HashMap<String, Name>) {
     }
 }
 
-/// How much an error tells of the host: that somebody else is there, that its side took the
-/// connection, or nothing.
+/// The certainty with which an error tells of the host: that somebody else is there, that its side
+/// took the connection, or nothing.
 fn tells(error: &LinkError) -> u8 {
     match error {
         LinkError::Unreachable { .. } | LinkError::TimedOut { .. } => 0,

@@ -61,13 +61,13 @@ impl Batch {
         Ok(())
     }
 
-    /// What is to be written.
+    /// The bytes to write.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many frames that is.
+    /// The number of these frames.
     #[must_use]
     pub fn frames(&self) -> usize {
         self.frames
@@ -103,8 +103,7 @@ impl Batch {
         self.clear();
     }
 
-    /// What is to be written is these frames, instead of all before: what is sent again after a
-    /// loss.
+    /// Replaces the bytes to write by these frames, which are sent again after a loss.
     pub fn replace(&mut self, frames: Vec<u8>) {
         self.bytes = frames;
         self.frames = 0;

@@ -26,7 +26,7 @@ pub const LZ4: u64 = 1;
 /// The feature that both sides agree on: each takes messages that are compressed by Zstandard.
 pub const ZSTD: u64 = 16;
 
-/// How a message is compressed.
+/// A codec: the form of compressed messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// One block of LZ4: fast.
@@ -105,7 +105,7 @@ pub struct Packer {
     encoders: Encoders,
 }
 
-/// What codecs keep from one message to the next.
+/// The memory that codecs keep from one message to the next.
 #[derive(Default)]
 struct Encoders {
     lz4: CompressTable,
@@ -114,7 +114,7 @@ struct Encoders {
 }
 
 impl Encoders {
-    /// How long the bytes are when they are compressed.
+    /// The length of the bytes when they are compressed.
     fn compress(&mut self, codec: Codec, from: &[u8], to: &mut [u8]) -> Option<usize> {
         match codec {
             Codec::Lz4 => compress_into_with_table(from, to, &mut self.lz4).ok(),
@@ -139,7 +139,7 @@ pub struct Packed<'a> {
     pub(crate) codec: Codec,
     /// Bytes of the message.
     pub(crate) plain: usize,
-    /// What is in a frame of it.
+    /// The body of a frame of it.
     pub(crate) body: &'a [u8],
 }
 
@@ -188,7 +188,7 @@ impl Packer {
         }))
     }
 
-    /// How long some bytes would be.
+    /// The length that some bytes would have.
     #[must_use]
     pub fn try_out(&mut self, bytes: &[u8], codec: Codec) -> usize {
         self.packed.resize(codec.bound(bytes.len()), 0);

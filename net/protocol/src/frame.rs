@@ -13,7 +13,7 @@ use crate::layout::Header;
 use crate::limits::HEADER;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Who sends messages of a kind.
+/// The sender of messages of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sender {
     /// A client.
@@ -39,7 +39,7 @@ pub enum Stream {
 
 macro_rules! kinds {
     ($($(#[$documentation:meta])* $name:ident = $number:literal, $text:literal, $sender:ident, $stream:ident;)*) => {
-        /// What a frame's message is.
+        /// The kind of a frame's message.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum Kind {
@@ -67,7 +67,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Who sends its messages.
+            /// The sender of its messages.
             #[must_use]
             pub fn sender(self) -> Sender {
                 match self {
@@ -230,7 +230,7 @@ impl Kind {
 /// A frame as it was received: its kind, its number, and the bytes of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its number, or zero.
     pub sequence: u64,

@@ -15,7 +15,7 @@ pub struct FrameReader {
     most: u32,
 }
 
-/// What there is to read.
+/// The next thing to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     /// A frame.
@@ -65,8 +65,8 @@ impl FrameReader {
         self.start == self.bytes.len()
     }
 
-    /// How many bytes are missing at least before [`next`](Self::next) gives a frame: zero if it
-    /// does now.
+    /// The least number of bytes that are missing before [`next`](Self::next) gives a frame: zero
+    /// if it does now.
     ///
     /// # Errors
     /// As [`next`](Self::next).

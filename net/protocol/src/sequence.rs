@@ -14,7 +14,7 @@ pub struct Received {
     acknowledged: u64,
 }
 
-/// What a message's number says of it.
+/// The meaning of a message's number on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It is the next.
@@ -60,7 +60,7 @@ impl Received {
         self.last
     }
 
-    /// What is to be acknowledged, if anything is; it is taken to be, then.
+    /// The number to acknowledge, if anything is; it is taken to be, then.
     pub fn acknowledge(&mut self) -> Option<u64> {
         let due = self.last > self.acknowledged;
         self.acknowledged = self.last;
@@ -110,7 +110,7 @@ impl Sent {
         Ok(())
     }
 
-    /// How many messages the other side has not acknowledged.
+    /// The number of messages that the other side has not acknowledged.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.last - self.acknowledged

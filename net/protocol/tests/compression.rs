@@ -35,7 +35,7 @@ fn with(bytes: &[u8], plain: u32, packed: u32) -> Vec<u8> {
     bytes
 }
 
-/// What a receiver of small frames makes of bytes.
+/// The result of a receiver of small frames for these bytes.
 fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let frame = parse(bytes).unwrap();
     let mut unpacker = Unpacker::default();
@@ -285,7 +285,7 @@ fn flags_that_stand_for_nothing_are_refused() {
     }
 }
 
-/// What a write that brings its bytes along would be, as lengths of its message before and after.
+/// The lengths of the message of a write that brings its bytes along, before and after.
 fn lengths(bytes: &[u8], codec: Codec) -> (usize, usize) {
     let message = Message::Command(Command {
         event: 1,

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 pub struct Chunk<'a> {
     /// The transfer that a write or a read named.
     pub transfer: u64,
-    /// Where in the transfer's bytes it begins.
+    /// The place in the transfer's bytes where it begins.
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],
@@ -71,7 +71,7 @@ impl<'a> Body<'a> for Chunk<'a> {
 pub struct Rest {
     /// The transfer.
     pub transfer: u64,
-    /// How many of its bytes have come before.
+    /// The number of its bytes that have come before.
     pub offset: u64,
 }
 

@@ -13,7 +13,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 numbers! {
-    /// How urgent a command is.
+    /// The priority of a command.
     Priority, "the priority" {
         /// Run when nothing else is ready.
         Low = 0,
@@ -75,17 +75,17 @@ pub struct Command<'a> {
     pub device: u32,
     /// The client's queue, for traces.
     pub queue: u32,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Priority,
     /// True if it is to be said when it was begun and ended.
     pub profiled: bool,
-    /// What it waits for.
+    /// Its waits.
     pub waits: &'a [Wait],
-    /// What is to be done.
+    /// Its operation.
     pub operation: Operation<'a>,
 }
 
-/// What a command does.
+/// The operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operation<'a> {
     /// Nothing: it is over when its waits are.
@@ -106,7 +106,7 @@ pub enum Operation<'a> {
     Describe(Describe<'a>),
     /// Bytes go to another node.
     Send(SendBytes),
-    /// What is in use goes to another node.
+    /// The bytes in use go to another node.
     SendContent(SendContent),
     /// Bytes come from another node.
     Receive(Receive),
@@ -236,7 +236,7 @@ pub(super) fn read_waits<'a>(count: usize, cursor: &mut Cursor<'a>) -> Result<&'
     cursor.list("the waits", count)
 }
 
-/// What an operation's part of a message is.
+/// The parsed part of a message for an operation.
 pub(super) type Parsed<'a> = (&'a [Wait], Operation<'a>);
 
 /// A buffer, and the one whose first eight bytes say how many of its are in use.
@@ -251,14 +251,14 @@ pub struct ContentSize {
     pub size: Word,
 }
 
-/// How much of a command's buffers is in use, if that is to be found out where the node brings
-/// their bytes from one of its memories to another for it. It comes before the command. Both sides
-/// have agreed on [`CONTENT_SIZES`](crate::CONTENT_SIZES).
+/// Buffers with the content sizes of a command's buffers. The node finds these sizes out where it
+/// brings their bytes from one of its memories to another for the command. It comes before the
+/// command. Both sides have agreed on [`CONTENT_SIZES`](crate::CONTENT_SIZES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentSizes<'a> {
     /// The command's event.
     pub event: u64,
-    /// Of which buffers, and which say it.
+    /// The buffers, and those that hold their sizes.
     pub sizes: &'a [ContentSize],
 }
 
@@ -320,7 +320,7 @@ pub struct Fill {
     pub length: u64,
     /// The pattern's bytes, and zeros.
     pub pattern: [u8; MAX_PATTERN],
-    /// How many bytes the pattern has: 1 to 16.
+    /// The number of bytes of the pattern: 1 to 16.
     pub pattern_length: u8,
 }
 
@@ -529,7 +529,7 @@ impl std::fmt::Debug for Write<'_> {
 }
 
 impl<'a> Write<'a> {
-    /// How many bytes it writes.
+    /// The number of bytes that it writes.
     ///
     /// # Errors
     /// If no buffer has so many. That of a message which was decoded has.
@@ -598,7 +598,7 @@ pub struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    /// How many bytes it reads.
+    /// The number of bytes that it reads.
     ///
     /// # Errors
     /// If no buffer has so many. That of a message which was decoded has.

@@ -9,7 +9,7 @@ use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT, MIN_FRAME};
 use zerocopy::IntoBytes;
 
 numbers! {
-    /// What a connection is for.
+    /// The purpose of a connection.
     Role, "the role" {
         /// A new session's command stream.
         Session = 1,
@@ -29,7 +29,7 @@ numbers! {
         Big = 2,
     }
 
-    /// Why a node does not take a connection.
+    /// The reason for which a node does not take a connection.
     Refusal, "the refusal" {
         /// No version is understood by both.
         Version = 1,
@@ -49,11 +49,11 @@ numbers! {
         ShuttingDown = 8,
     }
 
-    /// Why a connection ends.
+    /// The reason for which a connection ends.
     GoodbyeReason, "the reason" {
         /// The client is done with the session: it ends.
         Done = 1,
-        /// What came makes no sense.
+        /// A message makes no sense.
         Protocol = 2,
         /// The session is beyond a limit that the welcome named.
         Limit = 3,
@@ -68,7 +68,7 @@ numbers! {
     }
 }
 
-/// Which session it is: random, told by the welcome. It routes a connection, and gives no right to
+/// The id of a session: random, told by the welcome. It routes a connection, and gives no right to
 /// it: a session is attached to by the same client key only. Zero is no session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionId(pub [u8; 16]);
@@ -83,13 +83,14 @@ impl SessionId {
 pub struct Hello<'a> {
     /// The oldest and the newest minor version that it understands.
     pub versions: (u16, u16),
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub role: Role,
     /// Optional features that it offers, a bit each.
     pub features: u64,
     /// The session that it belongs to; none for a new one, and for questions.
     pub session: SessionId,
-    /// How often the session was attached to: what the last welcome said; zero without a session.
+    /// The number of times that the session was attached to, as the last welcome said; zero without
+    /// a session.
     pub epoch: u32,
     /// The order of bytes in its buffers' numbers.
     pub data_order: DataOrder,
@@ -97,9 +98,9 @@ pub struct Hello<'a> {
     pub received: u64,
     /// The largest frame that it takes.
     pub max_frame: u32,
-    /// For how long it would wait for a lost connection, in milliseconds.
+    /// The time for which it would wait for a lost connection, in milliseconds.
     pub patience_ms: u32,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub name: &'a str,
 }
 
@@ -184,16 +185,16 @@ pub struct Welcome<'a> {
     pub version: u16,
     /// The order of bytes in the node's buffers' numbers: the client's.
     pub data_order: DataOrder,
-    /// How many device messages follow.
+    /// The number of device messages that follow.
     pub devices: u32,
-    /// Which of the offered features are used.
+    /// The offered features that are used.
     pub features: u64,
     /// The session that the connection belongs to; none for questions.
     pub session: SessionId,
-    /// How often the session was attached to, from 1; zero without a session.
+    /// The number of times that the session was attached to, from 1; zero without a session.
     pub epoch: u32,
-    /// For how long the node keeps the session after its connection is lost, in milliseconds; zero
-    /// if it ends with it.
+    /// The time for which the node keeps the session after its connection is lost, in milliseconds;
+    /// zero if it ends with it.
     pub patience_ms: u32,
     /// The last message of the client that the node took over from this stream.
     pub received: u64,
@@ -216,9 +217,9 @@ pub struct Welcome<'a> {
     /// After how many milliseconds without a frame a side takes the connection to be lost; zero for
     /// never.
     pub idle_ms: u32,
-    /// Where the node waits for others; none if it neither waits for them nor dials.
+    /// The address at which the node waits for others; none if it neither waits for them nor dials.
     pub peer_address: Option<PeerAddress>,
-    /// What the node is called.
+    /// The node's name.
     pub name: &'a str,
 }
 
@@ -303,7 +304,7 @@ impl<'a> Body<'a> for Welcome<'a> {
 /// A node's other answer: the connection is not taken, and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuse<'a> {
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
     /// For people.
     pub text: &'a str,
@@ -337,7 +338,7 @@ impl<'a> Body<'a> for Refuse<'a> {
 /// The last message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Goodbye<'a> {
-    /// Why.
+    /// The reason.
     pub reason: GoodbyeReason,
     /// For people.
     pub text: &'a str,
@@ -368,7 +369,7 @@ impl<'a> Body<'a> for Goodbye<'a> {
     }
 }
 
-/// What was received of the stream on which it comes, in the other direction.
+/// The messages received of the stream on which it comes, in the other direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledge {
     /// The last numbered message that the sender has taken over.
@@ -400,7 +401,7 @@ impl<'a> Body<'a> for Acknowledge {
 pub struct Ping {
     /// Comes back with the answer.
     pub token: u64,
-    /// When it was sent, by the sender's clock.
+    /// The time at which it was sent, by the sender's clock.
     pub time_ns: u64,
 }
 
@@ -433,9 +434,9 @@ pub struct Pong {
     pub token: u64,
     /// The ping's time.
     pub time_ns: u64,
-    /// When the ping was received, by the clock of who answers.
+    /// The time at which the ping was received, by the answering side's clock.
     pub received_ns: u64,
-    /// When this was sent, by the same clock.
+    /// The time at which this was sent, by the same clock.
     pub sent_ns: u64,
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Problem, within};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// What is left of a message.
+/// The rest of a message.
 pub(crate) struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -35,7 +35,7 @@ pub struct Describe<'a> {
     pub form: DescribeForm,
     /// The program's text or parts.
     pub source: &'a [u8],
-    /// What the compiler of a text is told; empty of parts.
+    /// The options for the compiler of a text; empty of parts.
     pub options: &'a str,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Body<'a> for KernelDescription<'a> {
 }
 
 numbers! {
-    /// What is passed for a parameter of a program's kernel.
+    /// The class of argument for a parameter of a program's kernel.
     ParameterClass, "the parameter's class" {
         /// A value.
         Value = 1,
@@ -227,7 +227,7 @@ numbers! {
 pub struct ParameterDescription<'a> {
     /// The event of the [`Describe`].
     pub event: u64,
-    /// What is passed.
+    /// The class of its argument.
     pub class: ParameterClass,
     /// True of memory and images that the kernel may read.
     pub is_read: bool,

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 pub struct Enrol<'a> {
     /// The invitation's token. A secret.
     pub token: [u8; 32],
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub name: &'a str,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Body<'a> for Enrol<'a> {
 /// The client's key is enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enrolled<'a> {
-    /// What the node is called.
+    /// The node's name.
     pub name: &'a str,
 }
 

@@ -14,11 +14,11 @@ ids! {
 }
 
 numbers! {
-    /// How a command has failed.
+    /// The kind of a command's failure.
     Failure, "the failure" {
         /// It was cancelled.
         Cancelled = 1,
-        /// What it needs has failed, with its `cause`.
+        /// A command that it needs has failed, with its `cause`.
         Dependency = 2,
         /// The kernel reported it, or could not be compiled.
         Kernel = 3,
@@ -30,7 +30,7 @@ numbers! {
         OutOfMemory = 6,
         /// The device cannot do it.
         Unsupported = 7,
-        /// What it was given makes no sense to it.
+        /// An argument makes no sense to it.
         InvalidArgument = 8,
         /// A size makes no sense.
         InvalidSize = 9,
@@ -44,9 +44,9 @@ numbers! {
 /// A placeholder has come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolve<'a> {
-    /// Which.
+    /// Its event.
     pub event: u64,
-    /// How it has failed, if it has.
+    /// Its failure, if it has failed.
     pub failure: Option<Failure>,
     /// For people, if it has.
     pub text: &'a str,
@@ -128,11 +128,11 @@ impl<'a> Body<'a> for Completed<'a> {
 pub struct Profile {
     /// Its event.
     pub event: Word,
-    /// When it was handed to its device.
+    /// The time at which it was handed to its device.
     pub submitted_ns: Word,
-    /// When it began.
+    /// The time at which it began.
     pub started_ns: Word,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_ns: Word,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Body<'a> for Profiled<'a> {
 )]
 #[repr(C)]
 pub struct Run {
-    /// Which, and when.
+    /// The event, and the times.
     pub profile: Profile,
     /// The lane's number. Those of a device that run at once have different ones.
     pub lane: Word,
@@ -230,9 +230,9 @@ pub struct Failed<'a> {
     pub event: u64,
     /// The event whose failure is the first cause, if that is one of this session; else zero.
     pub cause: u64,
-    /// How.
+    /// The kind of failure.
     pub failure: Failure,
-    /// What a failure has numbers of; else zero.
+    /// The numbers of a failure that has some; else zero.
     pub numbers: [u64; 3],
     /// The device, kernel or operation that it concerns.
     pub what: &'a str,
@@ -287,7 +287,7 @@ impl<'a> Body<'a> for Failed<'a> {
     }
 }
 
-/// What a read gave whose bytes no transfer brings. It comes before the read's completion.
+/// The bytes of a read that no transfer brings. It comes before the read's completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReadBytes<'a> {
     /// The read's event.
@@ -333,8 +333,8 @@ impl<'a> Body<'a> for ReadBytes<'a> {
     }
 }
 
-/// How many bytes of a read are in use, from its first on. It comes before them, if they come with
-/// a message, and before the read's completion.
+/// The number of bytes of a read that are in use, from its first on. It comes before them, if they
+/// come with a message, and before the read's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The event of a [`ReadContent`](super::ReadContent).
@@ -366,7 +366,7 @@ impl<'a> Body<'a> for Content {
     }
 }
 
-/// What kernels of the session have printed, in order: both sides have agreed on
+/// The output of kernels of the session, in order: both sides have agreed on
 /// [`PRINTED`](crate::PRINTED).
 ///
 /// What a command has printed comes before its end, as far as it is not lost.
@@ -422,7 +422,7 @@ impl<'a> Body<'a> for Printed<'a> {
 /// A device is lost: what it had to do fails, and nothing more is done there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLost<'a> {
-    /// Which.
+    /// Its number.
     pub device: u32,
     /// True if what was only in its memory is gone.
     pub memory_lost: bool,

@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 numbers! {
-    /// How a kernel touches memory.
+    /// A kernel's access to memory.
     AccessMode, "the access" {
         /// It reads it.
         Read = 0,
@@ -38,9 +38,9 @@ pub struct Launch<'a> {
     /// Threads of the grid along each dimension, where its last blocks have fewer than the others;
     /// empty if all have as many. Other than that only with [`NON_UNIFORM`](crate::NON_UNIFORM).
     pub all_threads: &'a [Word],
-    /// How many elements each array has that the threads of a block share.
+    /// The number of elements of each array that the threads of a block share.
     pub shared: &'a [Word],
-    /// What is passed for each parameter.
+    /// The argument for each parameter.
     pub parameters: &'a [Parameter],
     /// Extents and strides of the parameters that have them, in order.
     pub extents: &'a [Word],
@@ -48,7 +48,7 @@ pub struct Launch<'a> {
     pub values: &'a [u8],
 }
 
-/// What is passed for a parameter, but for what a launch keeps for all of them together.
+/// The argument for a parameter, but for the parts that a launch keeps for all of them together.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -69,17 +69,17 @@ pub struct Parameter {
 
 const _: () = assert!(size_of::<Parameter>() == 40);
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// A value of so many bytes.
     Value {
-        /// How many.
+        /// The number of bytes.
         length: u32,
     },
     /// A range of a buffer.
     Memory {
-        /// What the kernel does with it.
+        /// The kernel's access to it.
         mode: AccessMode,
         /// The buffer.
         buffer: u64,
@@ -94,7 +94,7 @@ pub enum ParameterKind {
     },
     /// So many bytes of memory of each block's own. Only with [`OFFSETS`](crate::OFFSETS).
     Local {
-        /// How many.
+        /// The number of bytes.
         length: u64,
     },
 }
@@ -133,7 +133,7 @@ impl Parameter {
         parameter
     }
 
-    /// What it is.
+    /// Its kind.
     ///
     /// # Errors
     /// If it is nothing. Those of a message that was decoded are something.
@@ -180,14 +180,14 @@ const VALUE: u8 = 1;
 const MEMORY: u8 = 2;
 const LOCAL: u8 = 3;
 
-/// What is passed for a parameter, with all that belongs to it.
+/// The argument for a parameter, with all that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed<'a> {
     /// The bytes of a value.
     Value(&'a [u8]),
     /// A range of a buffer.
     Memory {
-        /// What the kernel does with it.
+        /// The kernel's access to it.
         mode: AccessMode,
         /// The buffer.
         buffer: u64,
@@ -199,7 +199,7 @@ pub enum Passed<'a> {
         element: u32,
         /// Elements along each dimension; none for elements without gaps in one.
         extents: &'a [Word],
-        /// How many elements neighbours are apart along each dimension.
+        /// The distance of neighbours along each dimension, in elements.
         strides: &'a [Word],
     },
     /// So many bytes of memory of each block's own.
@@ -207,7 +207,7 @@ pub enum Passed<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// What is passed for each parameter. Those of a message that was decoded are all of its
+    /// The argument for each parameter. Those of a message that was decoded are all of its
     /// parameters.
     pub fn passed(&self) -> impl Iterator<Item = Passed<'a>> + use<'a> {
         let (mut values, mut extents) = (self.values, self.extents);

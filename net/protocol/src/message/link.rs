@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 numbers! {
-    /// What a link is, seen from the session whose it is.
+    /// The kind of a link, seen from the session that has it.
     LinkKind, "what a link is" {
         /// The command stream.
         Commands = 1,
@@ -21,7 +21,7 @@ numbers! {
         /// From another node, which has dialled.
         FromNode = 4,
     }
-    /// How a link is.
+    /// The state of a link.
     LinkState, "the state of a link" {
         /// There is a connection.
         Connected = 1,
@@ -32,24 +32,24 @@ numbers! {
     }
 }
 
-/// What went over a link, and how it is.
+/// The traffic of a link, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLoad {
-    /// Which of the client's sessions has it, from one: in the order in which they began.
+    /// The number of the client's session that has it, from one: in the order in which they began.
     pub session: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: LinkKind,
-    /// How it is.
+    /// Its state.
     pub state: LinkState,
-    /// How often another connection has taken the place of one that was lost.
+    /// The number of times that another connection has taken the place of one that was lost.
     pub resumed: u32,
-    /// Where the other side is; none if that is not known.
+    /// The address of the other side; none if that is not known.
     pub address: Option<PeerAddress>,
     /// The fingerprint of a key: of a link with the client, the one that the session proves; of
     /// others, the one that the other node proves, which is that of its session. So who asks both
     /// nodes finds the two ends of a link.
     pub key: [u8; 32],
-    /// How long the way there and back takes; zero if that is not known.
+    /// The time there and back; zero if that is not known.
     pub round_trip_ns: u64,
     /// Bytes that were sent, as the network has them.
     pub sent: u64,
@@ -108,7 +108,7 @@ impl From<&LinkLoad> for LinkEntry {
 }
 
 impl LinkEntry {
-    /// What it says.
+    /// Its contents.
     ///
     /// # Errors
     /// If it makes no sense.
@@ -140,7 +140,7 @@ impl LinkEntry {
 /// The links of a client's sessions: both sides have agreed on [`LINKS`](crate::LINKS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Links<'a> {
-    /// How many there are beside these.
+    /// The number of links beside these.
     pub more: u32,
     /// The links, those of a session one after the other.
     pub links: &'a [LinkEntry],

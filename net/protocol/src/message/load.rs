@@ -8,13 +8,13 @@ use crate::limits::MAX_QUEUE_LOADS;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What there is to do on a device for one queue, of a session of the client's that asks.
+/// The load of a device for one queue, of a session of the client's that asks.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 #[repr(C)]
 pub struct QueueLoad {
-    /// Which of the client's sessions, from one: in the order in which they began.
+    /// The number of the client's session, from one: in the order in which they began.
     pub session: U32,
     /// The client's queue, as its commands name it; the largest number for those that were not
     /// counted apart.
@@ -27,8 +27,7 @@ pub struct QueueLoad {
     pub over: Word,
 }
 
-/// What there is to do on a device, for all sessions: both sides have agreed on
-/// [`LOADS`](crate::LOADS).
+/// The load of a device, for all sessions: both sides have agreed on [`LOADS`](crate::LOADS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load<'a> {
     /// The device's number.
@@ -39,7 +38,7 @@ pub struct Load<'a> {
     pub running: u64,
     /// Commands that are over, of the sessions that there are.
     pub over: u64,
-    /// For how many nanoseconds something ran there while somebody asked.
+    /// The nanoseconds for which something ran there while somebody asked.
     pub busy_ns: u64,
     /// Bytes that buffers of the sessions take there.
     pub buffer_bytes: u64,

@@ -83,7 +83,7 @@ pub enum Message<'a> {
     Welcome(Welcome<'a>),
     /// A node's other answer.
     Refuse(Refuse<'a>),
-    /// What was received.
+    /// The messages that were received.
     Acknowledge(Acknowledge),
     /// Asks for an answer.
     Ping(Ping),
@@ -97,15 +97,15 @@ pub enum Message<'a> {
     Enrolled(Enrolled<'a>),
     /// Asks how a node is.
     StatusRequest,
-    /// How it is.
+    /// The state of the node.
     Status(Status),
-    /// What there is to do on a device.
+    /// The load of a device.
     Load(Load<'a>),
-    /// What goes over the connections of a client's sessions.
+    /// The traffic of the connections of a client's sessions.
     Links(Links<'a>),
     /// One of a node's devices.
     Device(Device<'a>),
-    /// Where a new session is.
+    /// The address of a new session.
     Redirect(Redirect),
     /// A new buffer.
     CreateBuffer(CreateBuffer),
@@ -121,7 +121,7 @@ pub enum Message<'a> {
     Admitted(Admitted),
     /// A command, of one of eleven kinds.
     Command(Command<'a>),
-    /// How much of a command's buffers is in use.
+    /// The content sizes of a command's buffers.
     ContentSizes(ContentSizes<'a>),
     /// An event that somebody else brings about.
     Placeholder(Placeholder),
@@ -137,9 +137,9 @@ pub enum Message<'a> {
     Ran(Ran<'a>),
     /// A command that has failed.
     Failed(Failed<'a>),
-    /// What a read gave.
+    /// The bytes of a read.
     ReadBytes(ReadBytes<'a>),
-    /// How much of a read is in use.
+    /// The number of bytes of a read that are in use.
     Content(Content),
     /// A part of what a compiler says of a program.
     BuildLog(BuildLog<'a>),
@@ -147,13 +147,13 @@ pub enum Message<'a> {
     KernelDescription(KernelDescription<'a>),
     /// A parameter of a program's kernel.
     ParameterDescription(ParameterDescription<'a>),
-    /// What kernels have printed.
+    /// The output of kernels.
     Printed(Printed<'a>),
     /// A device is lost.
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
     Chunk(Chunk<'a>),
-    /// What follows of a transfer is zeros.
+    /// The rest of a transfer is zeros.
     Rest(Rest),
     /// A connection to another node.
     Peer(Peer),
@@ -169,7 +169,8 @@ pub enum Message<'a> {
     Part(Part),
 }
 
-/// How a message is written and read. What is read was not checked yet; what is written was.
+/// The reading and writing of a message. Bytes that are read were not checked yet; a message that
+/// is written was.
 trait Body<'a>: Sized {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem>;
     fn check(&self) -> Result<(), Problem>;
@@ -246,7 +247,7 @@ messages! {
     Chunk, Rest, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 
-/// What a frame says.
+/// The message of a frame.
 ///
 /// # Errors
 /// If it breaks a rule of `docs/wire.md` that can be seen from the frame alone, or is compressed.

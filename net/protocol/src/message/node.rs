@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
 numbers! {
-    /// What kind of device it is.
+    /// The kind of a device.
     DeviceKind, "the kind of device" {
         /// Processor cores.
         Cpu = 1,
@@ -24,7 +24,7 @@ numbers! {
     }
 }
 
-/// Which forms of programs a device takes, a bit each.
+/// The forms of programs that a device takes, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Takes(pub u16);
 
@@ -94,7 +94,7 @@ pub struct Device<'a> {
     pub number: u32,
     /// Its kind.
     pub kind: DeviceKind,
-    /// Which programs it takes.
+    /// The programs that it takes.
     pub takes: Takes,
     /// Units that run blocks independently.
     pub multiprocessors: u32,
@@ -118,13 +118,13 @@ pub struct Device<'a> {
     pub global_memory: u64,
     /// The largest buffer, in bytes.
     pub max_buffer: u64,
-    /// How many commands can run at once.
+    /// The number of commands that can run at once.
     pub concurrent_commands: u32,
     /// The sizes that a warp can have.
     pub warp_sizes: &'a [U32],
-    /// What people call it.
+    /// Its name for people.
     pub name: &'a str,
-    /// Who made it.
+    /// Its maker.
     pub vendor: &'a str,
     /// The words by which people choose it on the node: `cuda:1`.
     pub selector: &'a str,
@@ -226,7 +226,7 @@ fn zero_bits(field: &'static str, bits: u16) -> Result<(), Problem> {
     })
 }
 
-/// How a node is.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Milliseconds since it began to serve.
@@ -235,7 +235,8 @@ pub struct Status {
     pub sessions: u32,
     /// Processor cores.
     pub cores: u32,
-    /// How many threads wanted a core in the last minute, in thousandths; zero if it is not known.
+    /// The number of threads that wanted a core in the last minute, in thousandths; zero if it is
+    /// not known.
     pub load_thousandths: u32,
     /// Bytes of the machine's memory; zero if it is not known.
     pub memory_bytes: u64,
@@ -249,7 +250,7 @@ pub struct Status {
     pub commands_over: u64,
     /// Bytes that it has sent in bulk to the sessions that there are, before they were compressed.
     pub bulk_bytes: u64,
-    /// What was sent for them.
+    /// The bytes that were sent for them.
     pub bulk_sent: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct ProgramPart<'a> {
     pub form: PartForm,
     /// The text or the module.
     pub source: &'a [u8],
-    /// What the compiler of a text is told; empty of a module.
+    /// The options for the compiler of a text; empty of a module.
     pub options: &'a str,
 }
 

@@ -10,8 +10,8 @@ use crate::limits::{MAX_FRAME, MAX_ID, MIN_FRAME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::IntoBytes;
 
-/// Where a node waits for others: an address of IPv6, into which those of IPv4 are mapped (RFC
-/// 4291), and a port.
+/// The address at which a node waits for others: an address of IPv6, into which those of IPv4 are
+/// mapped (RFC 4291), and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress {
     ip: [u8; 16],
@@ -56,7 +56,7 @@ impl PeerAddress {
 }
 
 numbers! {
-    /// What a node is on a connection to another.
+    /// The role of a node on a connection to another.
     PeerRole, "the role of the node" {
         /// It dials, and sends.
         Dials = 1,
@@ -69,23 +69,23 @@ numbers! {
 /// ticket, within a time. A later one of the same peer takes the place of the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// What the connection is called in this session. The same for all of its epochs.
+    /// The name of the connection in this session. The same for all of its epochs.
     pub peer: u64,
-    /// Which connection it is: more than before.
+    /// The number of the connection: more than before.
     pub epoch: u32,
-    /// What the node is on it.
+    /// The role of the node on it.
     pub role: PeerRole,
     /// True if the connection begins with the session's name, since that has a process of its own.
     pub is_routed: bool,
-    /// For how many milliseconds the ticket is good.
+    /// The number of milliseconds for which the ticket is good.
     pub wait_ms: u32,
     /// The session on the node that is dialled; none for that node.
     pub session: SessionId,
     /// The fingerprint of the key that the other side has to prove.
     pub key: [u8; 32],
-    /// What the one shows and the other expects.
+    /// The ticket that the one shows and the other expects.
     pub ticket: [u8; 32],
-    /// Where to dial; none for who is dialled.
+    /// The address to dial; none for the node that is dialled.
     pub address: Option<PeerAddress>,
 }
 
@@ -157,14 +157,14 @@ pub struct SendBytes {
     pub buffer: u64,
     /// The first byte.
     pub offset: u64,
-    /// How many.
+    /// The number of bytes.
     pub row: u64,
     /// The transfer that brings them to the client if they cannot go straight, an id larger than
     /// that of every transfer before.
     pub transfer: u64,
     /// To whom.
     pub peer: u64,
-    /// What the transfer is called there.
+    /// The name of the transfer there.
     pub remote: u64,
 }
 
@@ -208,7 +208,7 @@ impl SendBytes {
 /// behind it. Both nodes and the client have agreed on [`SENT_CONTENT`](crate::SENT_CONTENT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendContent {
-    /// What is sent if all of the range is in use.
+    /// The bytes that are sent if all of the range is in use.
     pub all: SendBytes,
     /// The buffer whose first eight bytes say how many of the buffer's are in use, from its first
     /// on.
@@ -259,9 +259,9 @@ pub struct Receive {
     pub buffer: u64,
     /// The first byte.
     pub offset: u64,
-    /// How many.
+    /// The number of bytes.
     pub row: u64,
-    /// What brings them, an id larger than that of every transfer before.
+    /// The transfer that brings them, an id larger than that of every transfer before.
     pub transfer: u64,
     /// From whom.
     pub peer: u64,
@@ -305,7 +305,7 @@ impl Receive {
 pub struct Tell {
     /// The command's event.
     pub event: u64,
-    /// Who is told.
+    /// The peer that is told.
     pub peer: u64,
     /// The placeholder there.
     pub placeholder: u64,
@@ -342,7 +342,7 @@ impl<'a> Body<'a> for Tell {
 pub struct Ticket {
     /// The oldest and the newest minor version that the sender understands.
     pub versions: (u16, u16),
-    /// Which connection of the peer it is.
+    /// The number of the peer's connection.
     pub epoch: u32,
     /// The session that is dialled.
     pub session: SessionId,

@@ -16,7 +16,7 @@ pub struct Redirect {
     pub session: SessionId,
     /// The fingerprint of the session's key: its streams' connections are to show it.
     pub key: [u8; 32],
-    /// For how long the session waits for its first connection, in milliseconds.
+    /// The time for which the session waits for its first connection, in milliseconds.
     pub wait_ms: u32,
 }
 

@@ -74,7 +74,7 @@ pub struct CreateProgram<'a> {
     pub source: &'a [u8],
     /// The kernel's name in it; empty if the form says it.
     pub entry: &'a str,
-    /// What its compiler is told; empty unless the form is a text.
+    /// The options for its compiler; empty unless the form is a text.
     pub options: &'a str,
 }
 
@@ -170,7 +170,7 @@ macro_rules! ids {
         $(#[$documentation])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
-            /// Which.
+            /// Its id.
             pub $field: u64,
         }
 
