@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
-/// How a command touches a range of bytes.
+/// A command's access to a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AccessMode {

@@ -159,7 +159,7 @@ table! {
     DISCOVERY: bool = "QUIPU_DISCOVERY", "remote", "on or off", parse::switch;
     /// The folder of keys and of the list of nodes.
     HOME: PathBuf = "QUIPU_HOME", "remote", "a folder", parse::folder;
-    /// For how long a thread that waits for a node looks again and again before it sleeps.
+    /// The time for which a thread that waits for a node looks again and again before it sleeps.
     SPIN: Duration = "QUIPU_SPIN", "remote", "a number of microseconds from 0 to 1000000", parse::microseconds;
     /// The compression of data to nodes.
     COMPRESSION: &'static str = "QUIPU_COMPRESSION", "remote", "auto, adaptive, lz4, zstd or off",

@@ -58,7 +58,7 @@ pub(crate) fn memory() -> (u64, u64) {
     )
 }
 
-/// Where the system shows control groups.
+/// The folder in which the system shows control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// The least memory that a control group of this process, or a group around it, may have. `groups`

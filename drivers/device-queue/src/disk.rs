@@ -167,7 +167,7 @@ fn check(folder: &Path) -> io::Result<()> {
 /// A file of this cache. The order is that of age, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
-    /// When it was written.
+    /// The time at which it was written.
     pub written: SystemTime,
     /// Its size.
     pub bytes: u64,

@@ -82,7 +82,7 @@ pub(crate) struct Link {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     pub(crate) clock: LinkClock,
-    /// What kernels print.
+    /// The output of kernels.
     pub(crate) text: Text,
     /// The means to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,

@@ -32,7 +32,7 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     /// The number of commands that it runs at once.
     fn threads(&self) -> usize;
 
-    /// For how long from now on this launch has to wait for its time.
+    /// The time from now on until this launch is due.
     fn wait(&self, kernel: &str, arguments: &Arguments<'_>) -> Duration {
         let _ = (kernel, arguments);
         Duration::ZERO
@@ -45,8 +45,8 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     fn run(&self, kernel: &str, arguments: &mut Arguments<'_>) -> std::result::Result<(), String>;
 }
 
-/// For how long a thread that waits for the time of a command sleeps at most before it looks
-/// whether that was cancelled.
+/// The longest sleep of a thread that waits for the time of a command, before it looks whether that
+/// was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// For how long a command has to wait for its time.
+    /// The time until a command is due.
     fn wait_of(&self, command: &Command) -> Duration {
         if !matches!(command.operation(), Operation::Launch { groups: 1.. }) {
             return Duration::ZERO;

@@ -28,7 +28,7 @@ impl Data {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// What calls are sent to, if the thread could be started.
+/// The thread's list of calls, if the thread could be started.
 static THREAD: LazyLock<Option<Mutex<Sender<Call>>>> = LazyLock::new(|| {
     let (sender, calls) = channel::<Call>();
     let body = move || {

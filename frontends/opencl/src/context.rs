@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) struct Context {
     pub(crate) core: quipu_scheduler::Context,
-    /// Where commands that the host carries out are enqueued: see [`host`](Self::host).
+    /// The queue of commands that the host carries out: see [`host`](Self::host).
     host: HostQueue,
     /// The same for queues that keep timestamps.
     timed_host: OnceLock<HostQueue>,
@@ -136,7 +136,7 @@ impl Queues {
 }
 
 impl Context {
-    /// Where commands that the host carries out are enqueued.
+    /// The queue of commands that the host carries out.
     pub(crate) fn host(&self, profiling: bool) -> Result<&HostQueue> {
         if !profiling {
             return Ok(&self.host);

@@ -23,7 +23,7 @@ pub(crate) struct Device {
     pub(crate) core: quipu_scheduler::Device,
     /// The device that this one is a part of.
     parent: Option<Ref<Device>>,
-    /// How the parent was split, as the program said it.
+    /// The split of the parent, as the program asked for it.
     partition: Vec<cl_device_partition_property>,
 }
 
@@ -64,7 +64,7 @@ const LANGUAGE_EXTENSIONS: [&str; 5] = [
 /// Extensions of devices that have atomics of 64 bits.
 const WIDE_ATOMICS: [&str; 2] = ["cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"];
 
-/// What atomic functions and fences may ask for on devices with all of OpenCL C 3.0.
+/// The atomic functions and fences of devices with all of OpenCL C 3.0.
 const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
     | CL_DEVICE_ATOMIC_ORDER_ACQ_REL
     | CL_DEVICE_ATOMIC_ORDER_SEQ_CST
@@ -80,7 +80,7 @@ const LEAST_ATOMICS: cl_device_atomic_capabilities =
 /// many work-items as a ballot bits.
 const MOST_SUB_GROUPS: cl_uint = MOST_ITEMS as cl_uint / 128;
 
-/// What processors have of sub-groups.
+/// The extensions of processors for sub-groups.
 const SUB_GROUP_EXTENSIONS: [&str; 8] = [
     "cl_khr_subgroup_extended_types",
     "cl_khr_subgroup_non_uniform_vote",
@@ -225,8 +225,8 @@ impl Device {
         self.core.properties().shared_memory_per_block
     }
 
-    /// What its compiler has of the language beyond what all have. That for processors has all of
-    /// it.
+    /// The features of its compiler's language beyond those that all have. That for processors has
+    /// all of it.
     pub(crate) fn features(&self) -> TextFeatures {
         match self.is_native() {
             true => TextFeatures {

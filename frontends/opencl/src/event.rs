@@ -16,8 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Event {
     pub(crate) core: quipu_scheduler::Event,
-    /// What tells its times, where those are other events: of all the pieces that the command is
-    /// made of.
+    /// The events that tell its times, where those are other events: of all the pieces that the
+    /// command is made of.
     timed: Waits,
     /// For commands of other queues: over when all before it in its queue are, too.
     turn: OnceLock<quipu_scheduler::Event>,
@@ -25,9 +25,9 @@ pub(crate) struct Event {
     /// The queue of its command.
     queue: Option<Ref<Queue>>,
     command: cl_command_type,
-    /// What completes it, while nobody has; of an event of the program's own.
+    /// The event that completes it, while nobody has; of an event of the program's own.
     user: Mutex<Option<UserEvent>>,
-    /// What the program has set as its status.
+    /// The status that the program has set.
     status: AtomicI32,
     /// The program knows that its command is submitted.
     is_known_submitted: AtomicBool,
@@ -59,8 +59,8 @@ impl Event {
         })
     }
 
-    /// What a command waits for that has this event in its list: in an in-order queue, all before
-    /// it are over then.
+    /// The event that a command waits for that has this event in its list: in an in-order queue,
+    /// all before it are over then.
     fn awaited(&self, by: Option<&Ref<Queue>>) -> quipu_scheduler::Event {
         let own = self.queue.as_ref().filter(|own| !own.is_out_of_order());
         match own {

@@ -34,7 +34,7 @@ pub(crate) trait Object: Sized + Send + Sync + 'static {
     /// The code for what is no handle of such an object.
     const INVALID: cl_int;
 
-    /// Where they all are.
+    /// The slab of all of them.
     fn slab() -> &'static Slab<Self>;
 }
 

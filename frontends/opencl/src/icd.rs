@@ -12,16 +12,16 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a loader has for the platform: its objects point to it.
+/// The loader's data for the platform: its objects point to it.
 static DATA: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// What a new object points to.
+/// The data that a new object points to.
 pub(crate) fn data() -> *mut c_void {
     DATA.load(Ordering::Acquire)
 }
 
-/// How a loader asks for the platform. It has a name of its own, so that the loader finds it in
-/// this library.
+/// The function by which a loader asks for the platform. It has a name of its own, so that the
+/// loader finds it in this library.
 #[unsafe(export_name = "clIcdGetPlatformIDsKHR")]
 pub(crate) unsafe extern "C" fn icd_get_platform_ids(
     entries: cl_uint,

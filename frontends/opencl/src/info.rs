@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use opencl_sys::{CL_FALSE, CL_INVALID_VALUE, CL_TRUE, cl_bool};
 use std::ffi::c_void;
 
-/// Where a program wants an answer.
+/// The place where a program wants an answer.
 pub(crate) struct Answer {
     size: usize,
     value: *mut c_void,

@@ -26,15 +26,15 @@ pub(crate) struct Kernel {
     codes: Codes,
     program: Ref<Program>,
     arguments: Mutex<Arguments>,
-    /// Why it may reach memory by pointers that it finds: the [kinds](Reach) that the program has
-    /// said.
+    /// The reasons for which it may reach memory by pointers that it finds: the [kinds](Reach) that
+    /// the program has said.
     reaches: AtomicU32,
 }
 
 /// Devices, and the code of a kernel for each.
 type Codes = Vec<(Ref<Device>, Arc<KernelCode>)>;
 
-/// What a program can say that a kernel reaches by pointers, in a set.
+/// A kind of memory that a kernel reaches by pointers, as a program can say; kinds make a set.
 #[derive(Clone, Copy)]
 pub(crate) enum Reach {
     SharedPointers = 1,
@@ -122,7 +122,8 @@ impl KernelCode {
             })
     }
 
-    /// What a device's own compiler says of the kernel, if the device has one, and it says so.
+    /// The kernel's attributes as a device's own compiler says, if the device has one, and it says
+    /// so.
     fn attributes(&self, device: &Device) -> Option<KernelAttributes> {
         if device.is_native() {
             return None;
@@ -255,7 +256,7 @@ impl Kernel {
         &self.program.context
     }
 
-    /// What is the same for all devices: its name, and what its parameters are.
+    /// The part that is the same for all devices: its name and its parameters.
     pub(crate) fn code(&self) -> &Arc<KernelCode> {
         &self.codes[0].1
     }
@@ -274,7 +275,7 @@ impl Kernel {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a program passes as an argument.
+    /// The program's value for an argument.
     ///
     /// # Safety
     /// The pointer is null, or valid for reads of so many bytes.

@@ -16,17 +16,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Memory {
     pub(crate) context: Ref<Context>,
     pub(crate) core: MemoryRef,
-    /// Where it begins in that.
+    /// Its first byte in that.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     flags: cl_mem_flags,
     pub(crate) host_pointer: *mut c_void,
-    /// Where devices have it, if the program may know.
+    /// The address at which devices have it, if the program may know.
     address: Option<usize>,
     pub(crate) parent: Option<Ref<Memory>>,
     /// As the program said them.
     properties: Vec<cl_mem_properties>,
-    /// What makes it an image, if it is one.
+    /// The properties of an image, if it is one.
     pub(crate) image: Option<Image>,
     maps: Mutex<Vec<Map>>,
     callbacks: Callbacks,
@@ -58,7 +58,7 @@ impl Map {
     }
 }
 
-/// What a sub-buffer's first byte is a multiple of: `CL_DEVICE_MEM_BASE_ADDR_ALIGN`, in bytes.
+/// The alignment of a sub-buffer's first byte: `CL_DEVICE_MEM_BASE_ADDR_ALIGN`, in bytes.
 const ALIGNMENT: usize = 128;
 
 const ACCESS: cl_mem_flags = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
@@ -139,7 +139,7 @@ impl Drop for Memory {
     }
 }
 
-/// What memory is made of.
+/// The parts that memory is made of.
 pub(crate) struct Parts {
     pub(crate) context: Ref<Context>,
     pub(crate) core: MemoryRef,

@@ -25,7 +25,7 @@ pub(crate) const NAME: &str = "Quipu";
 /// `CL_PLATFORM_ICD_SUFFIX_KHR`: what the names of our own functions would end with.
 const SUFFIX: &str = "QUIPU";
 
-/// How many simulated accelerators there are, and the bytes of memory of each.
+/// The number of simulated accelerators, and the bytes of memory of each.
 const SIMULATED: u8 = 2;
 const SIMULATED_BYTES: u64 = 1 << 30;
 
@@ -74,7 +74,7 @@ pub(crate) fn versions(extensions: &[(&str, cl_version)]) -> Vec<cl_name_version
 #[repr(C)]
 pub(crate) struct PlatformHandle {
     dispatch: &'static Table,
-    /// What the loader has for the platform.
+    /// The loader's data for the platform.
     data: AtomicPtr<c_void>,
 }
 

@@ -36,8 +36,8 @@ object!(Semaphore, CL_INVALID_SEMAPHORE_KHR);
 struct State {
     /// The last signal, until a wait takes it.
     signal: Option<quipu_scheduler::Event>,
-    /// What waits are to be told by that were enqueued before their signals. A semaphore that goes
-    /// fails them.
+    /// Events of waits that were enqueued before their signals: each is completed by its signal. A
+    /// semaphore that goes fails them.
     waiting: VecDeque<UserEvent>,
 }
 
@@ -70,7 +70,7 @@ impl Semaphore {
         Ok(all)
     }
 
-    /// What a wait that is enqueued now waits for.
+    /// The event that a wait waits for that is enqueued now.
     fn take(&self) -> quipu_scheduler::Event {
         let mut state = self.state();
         state.signal.take().unwrap_or_else(|| {
@@ -110,7 +110,7 @@ impl Semaphore {
     }
 }
 
-/// What a program says of a semaphore.
+/// The properties of a semaphore that a program asks for.
 struct Said {
     /// The devices that it names, if it does.
     devices: Option<Vec<Ref<Device>>>,

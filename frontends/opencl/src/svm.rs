@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What devices that work in the host's memory say that they have.
+/// The capabilities of devices that work in the host's memory.
 pub(crate) const CAPABILITIES: cl_device_svm_capabilities = CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
     | CL_DEVICE_SVM_FINE_GRAIN_BUFFER
     | CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
 
-/// What shared memory is a multiple of, and the largest alignment that can be asked for: that of
-/// the largest vector.
+/// The alignment of shared memory, and the largest that can be asked for: that of the largest
+/// vector.
 const ALIGNMENT: usize = 128;
 
-/// What an allocation was asked for as.
+/// The purpose for which an allocation was asked for.
 #[derive(Clone)]
 pub(crate) enum Purpose {
     /// Shared virtual memory.
@@ -113,7 +113,7 @@ impl Shared {
         self.block(pointer).is_some()
     }
 
-    /// How many bytes of shared memory there are from an address on; none if it is not within any.
+    /// The number of bytes of shared memory from an address on; none if it is not within any.
     pub(crate) fn bytes_from(&self, pointer: *const c_void) -> Option<usize> {
         let (first, block) = self.block(pointer)?;
         Some(first + block.size() - pointer.addr())
@@ -208,7 +208,7 @@ pub(crate) fn enqueue(
     command.give_and_wait(core, kind, blocking)
 }
 
-/// What frees memory in the library's place.
+/// A function that frees memory in the library's place.
 type Freeing =
     Option<unsafe extern "C" fn(cl_command_queue, cl_uint, *mut *mut c_void, *mut c_void)>;
 
@@ -313,7 +313,7 @@ pub(crate) unsafe fn enqueue_copy(
     })
 }
 
-/// What copies so many bytes.
+/// A function that copies so many bytes.
 ///
 /// # Safety
 /// They are valid for it whenever it is called.
@@ -339,7 +339,7 @@ pub(crate) unsafe fn copy(
     })
 }
 
-/// What fills so many bytes with a pattern, of which `pattern_size` bytes are read now.
+/// A function that fills so many bytes with a pattern, of which `pattern_size` bytes are read now.
 ///
 /// # Safety
 /// The bytes are valid for it whenever it is called, and those of the pattern now.
@@ -483,7 +483,7 @@ pub(crate) unsafe extern "C" fn set_kernel_arg_svm_pointer(
     })
 }
 
-/// What a program says that a kernel reaches by pointers, and whether it does.
+/// The memory that a program says that a kernel reaches by pointers, and whether it does.
 ///
 /// # Safety
 /// The pointer is null, or valid for reads of so many bytes.

@@ -16,7 +16,7 @@ use crate::svm::{Purpose, enqueue, enqueue_copy, fill, set_kernel_arg_svm_pointe
 use opencl_sys::*;
 use std::ffi::c_void;
 
-/// What devices that work in the host's memory can do with memory of each type.
+/// The capabilities of devices that work in the host's memory, for memory of each type.
 pub(crate) const CAPABILITIES: cl_device_unified_shared_memory_capabilities_intel =
     CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL
         | CL_UNIFIED_SHARED_MEMORY_ATOMIC_ACCESS_INTEL

@@ -74,7 +74,7 @@ fn stub(krate: &Path, item: &ItemFn, error: Error) -> TokenStream {
     }
 }
 
-/// What was written of an item; or an error and the item, which the host may still use.
+/// The text that was written of an item; or an error and the item, which the host may still use.
 fn or_as_it_is(item: &impl ToTokens, written: Result<TokenStream>) -> TokenStream {
     written.unwrap_or_else(|error| {
         let error = error.into_compile_error();

@@ -365,7 +365,7 @@ fn neighbours_go_side_by_side() {
     }
 }
 
-/// Whether a kernel with this in its body is run phase by phase.
+/// True if a kernel with this in its body is run phase by phase.
 fn is_in_phases(statements: &str) -> bool {
     let source = format!(
         "async fn k(

@@ -36,8 +36,8 @@ struct User {
     writes: bool,
     /// See the module. `NONE` if there is no such command.
     followed: EventId,
-    /// What a migration brings; none for other users, which came after all older users that they
-    /// conflict with. A migration need not: it waits for no readers.
+    /// The bytes that a migration brings; none for other users, which came after all older users
+    /// that they conflict with. A migration need not: it waits for no readers.
     brings: Option<Brings>,
     /// The error of a writer that has failed.
     poison: Option<Error>,
@@ -57,10 +57,10 @@ impl User {
 /// Bytes that a migration brings, of which a writer of rows has changed where they are at home.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Brings {
-    /// Where they were at home before; `ANYWHERE` if that space is lost.
+    /// The space where they were at home before; `ANYWHERE` if that space is lost.
     pub(super) from: SpaceId,
     pub(super) to: SpaceId,
-    /// Who wrote them, there.
+    /// The command that wrote them there.
     pub(super) writer: EventId,
 }
 

@@ -51,7 +51,7 @@ pub struct Compiled {
     /// The code that it was printed from, and the printed text's description.
     code: Arc<dyn Any + Send + Sync>,
     pub(crate) printed: Printed,
-    /// What a kernel of a text takes; none of a printed one.
+    /// The arguments of a kernel of a text; none of a printed one.
     pub(crate) text: Option<Vec<ParameterKind>>,
 }
 

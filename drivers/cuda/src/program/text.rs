@@ -23,8 +23,7 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// What the places of a block's memory that a launch asks for are multiples of: enough for every
-/// type.
+/// The alignment of the places of a block's memory that a launch asks for: enough for every type.
 const ALIGNED: u64 = 128;
 
 /// A kernel of a program in OpenCL C, or of one that is linked of texts and modules of SPIR-V.

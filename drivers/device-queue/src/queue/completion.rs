@@ -50,7 +50,7 @@ const GRACE_NS: u64 = 3_000;
 
 /// A thread sleeps for one in so many parts of the time that it has waited before it looks again.
 const NAP: u64 = 512;
-/// For how long at least: a look takes microseconds, too.
+/// The shortest nap: a look takes microseconds, too.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
 /// The longest sleep, in nanoseconds, unless that is less than a thousandth of the time that it has
 /// waited.

@@ -37,21 +37,22 @@ const ASSERTS: cl_command_buffer_properties_khr = 0x12B7;
 /// `CL_COMMAND_BUFFER_STATE_FINALIZED_KHR`.
 const STATE_FINALIZED: cl_command_buffer_state_khr = 2;
 
-/// What all devices can do with command buffers.
+/// The capabilities of all devices for command buffers.
 pub(crate) const CAPABILITIES: cl_device_command_buffer_capabilities_khr =
     CL_COMMAND_BUFFER_CAPABILITY_KERNEL_PRINTF_KHR
         | CL_COMMAND_BUFFER_CAPABILITY_SIMULTANEOUS_USE_KHR
         | CL_COMMAND_BUFFER_CAPABILITY_MULTIPLE_QUEUE_KHR;
-/// What queues may be that a command buffer is enqueued on.
+/// The properties of queues that a command buffer may be enqueued on.
 pub(crate) const QUEUE_PROPERTIES: cl_command_queue_properties =
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
-/// What the platform can do with command buffers of several devices.
+/// The capabilities of the platform for command buffers of several devices.
 pub(crate) const PLATFORM_CAPABILITIES: cl_platform_command_buffer_capabilities_khr =
     CL_COMMAND_BUFFER_PLATFORM_UNIVERSAL_SYNC_KHR | CL_COMMAND_BUFFER_PLATFORM_REMAP_QUEUES_KHR;
 
 pub(crate) struct CommandBuffer {
     context: Ref<Context>,
-    /// Where commands are recorded for, and enqueued unless the program says otherwise.
+    /// The queues that commands are recorded for, and enqueued on unless the program says
+    /// otherwise.
     queues: Vec<Ref<Queue>>,
     flags: cl_command_buffer_flags_khr,
     asserts: cl_mutable_dispatch_asserts_khr,
@@ -66,7 +67,7 @@ object!(CommandBuffer, CL_INVALID_COMMAND_BUFFER_KHR);
 struct State {
     commands: Vec<Recorded>,
     is_finalized: bool,
-    /// What the commands were recorded as since they last changed.
+    /// The recorded graph of the commands since they last changed.
     graph: Option<Graph>,
 }
 

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What a command does.
+/// The work of a command.
 #[derive(Clone)]
 pub(super) enum Work {
     Barrier,
@@ -74,7 +74,7 @@ impl Work {
     }
 }
 
-/// What every function that records a command is passed.
+/// The arguments of every function that records a command.
 struct Passed {
     buffer: cl_command_buffer_khr,
     queue: cl_command_queue,
@@ -361,7 +361,7 @@ pub(crate) unsafe extern "C" fn command_svm_mem_fill(
     unsafe { passed.append(make) }
 }
 
-/// What may be changed of a kernel's launch after it was recorded.
+/// The fields of a kernel's launch that may be changed after it was recorded.
 pub(crate) const UPDATABLE: cl_mutable_dispatch_fields_khr = CL_MUTABLE_DISPATCH_GLOBAL_OFFSET_KHR
     | CL_MUTABLE_DISPATCH_GLOBAL_SIZE_KHR
     | CL_MUTABLE_DISPATCH_LOCAL_SIZE_KHR

@@ -52,7 +52,7 @@ pub(super) struct Dispatch {
     /// The kernel's arguments as they were when this was recorded, or what they were changed to.
     arguments: Vec<Option<Argument>>,
     follows_pointers: bool,
-    /// What may be changed.
+    /// The fields that may be changed.
     fields: cl_mutable_dispatch_fields_khr,
     /// As the program said them.
     said: Vec<cl_command_properties_khr>,

@@ -25,7 +25,7 @@ fn image(queue: &Ref<Queue>, handle: cl_mem) -> Result<(Ref<Memory>, Image)> {
 
 /// Texels of an image that a command is about.
 struct Region {
-    /// Where their bytes are in the image.
+    /// The place of their bytes in the image.
     at: Rectangle,
     /// Bytes along x, and how many rows and slices.
     size: [u64; 3],
@@ -48,14 +48,14 @@ impl Region {
         Ok(Self { at, size })
     }
 
-    /// How they lie in the program's memory. A row of an array of one dimension is a layer.
+    /// Their layout in the program's memory. A row of an array of one dimension is a layer.
     fn on_host(&self, image: &Image, row: usize, slice: usize) -> Result<Rectangle> {
         let has_slices = image.is_array() || image.kind == CL_MEM_OBJECT_IMAGE3D;
         ensure(slice == 0 || has_slices, CL_INVALID_VALUE)?;
         Rectangle::new([0; 3], self.size, row, slice)
     }
 
-    /// How they lie in a buffer, without gaps.
+    /// Their layout in a buffer, without gaps.
     fn packed(&self, offset: u64) -> Result<Rectangle> {
         let mut packed = Rectangle::new([0; 3], self.size, 0, 0)?;
         packed.offset = offset;
@@ -156,7 +156,8 @@ pub(crate) unsafe extern "C" fn enqueue_write_image(
     })
 }
 
-/// How the bytes from a region's first to its last are written: what lies between its rows stays.
+/// The access of a command that writes the bytes from a region's first to its last: the bytes
+/// between its rows stay.
 fn written(region: &Region) -> AccessMode {
     match region.is_whole() {
         true => AccessMode::Overwrite,

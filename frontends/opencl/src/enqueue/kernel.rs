@@ -31,8 +31,8 @@ pub(crate) unsafe fn sizes(dimensions: usize, pointer: *const usize, otherwise: 
 }
 
 impl Shape {
-    /// What a program passes by pointers. No global size is one of zero: such a command does
-    /// nothing.
+    /// The shape of a launch, from the program's pointers. No global size is one of zero: such a
+    /// command does nothing.
     ///
     /// # Safety
     /// Each pointer is null, or valid for reads of as many numbers as there are dimensions.

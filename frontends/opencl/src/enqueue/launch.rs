@@ -20,7 +20,7 @@ use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a launch keeps of an argument.
+/// The part of an argument that a launch keeps.
 enum Kept {
     Value(Value),
     /// The next of the command's accesses.
@@ -32,7 +32,7 @@ enum Kept {
     Local(u64),
 }
 
-/// What a program says of a launch beside its arguments.
+/// The shape of a launch: the program's wishes for it beside its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) dimensions: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Launch {
     shape: Shape,
     device: Ref<Device>,
     code: Arc<KernelCode>,
-    /// What runs it, on devices that run native code.
+    /// The kernel that runs it, on devices that run native code.
     compiled: Option<Arc<quipu_clc::Kernel>>,
     grid: Grid,
     pub(super) groups: u64,

@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
 
-/// What every command is enqueued with: its queue, what it waits for, and where its event goes.
+/// The common arguments of every enqueue: its queue, its waits, and the place for its event.
 pub(crate) struct Command<'q> {
     pub(crate) queue: &'q Ref<Queue>,
     pub(crate) waits: Waits,

@@ -26,7 +26,7 @@ pub(crate) const MOST_OF_BUFFER: usize = 1 << 27;
 /// Texels that the pitch of an image over a buffer is a multiple of.
 pub(crate) const PITCH_ALIGNMENT: cl_uint = 1;
 
-/// What makes memory an image.
+/// The properties that make memory an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
     pub(crate) kind: cl_mem_object_type,
@@ -72,7 +72,7 @@ impl Image {
         }
     }
 
-    /// What a kernel is passed for it, but for where it is.
+    /// A kernel's argument for it, but for its address.
     pub(crate) fn passed(&self) -> quipu_clc::Image {
         quipu_clc::Image {
             texels: std::ptr::null_mut(),

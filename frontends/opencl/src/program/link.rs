@@ -11,7 +11,7 @@
 use super::*;
 use quipu_clc::ProgramParts;
 
-/// What a binary of such a program begins with. The number is that of its form; a letter for its
+/// The beginning of a binary of such a program. The number is that of its form; a letter for its
 /// kind follows.
 const BINARY: &[u8; 16] = b"Quipu bitcode 1\n";
 
@@ -22,7 +22,7 @@ pub(super) fn binary(kind: u8, unit: &Unit) -> Vec<u8> {
     bytes
 }
 
-/// What a binary of such a program begins with that has its parts, for devices elsewhere; a letter
+/// The beginning of a binary of such a program that has its parts, for devices elsewhere; a letter
 /// for its kind follows.
 const PARTS: &[u8; 14] = b"Quipu parts 1\n";
 
@@ -97,7 +97,7 @@ impl Read {
         })
     }
 
-    /// What may be linked of it.
+    /// The part of it that may be linked.
     pub(super) fn linkable(&self) -> Option<Linkable> {
         match self {
             Self::Text { .. } => None,
@@ -106,7 +106,7 @@ impl Read {
         }
     }
 
-    /// What is known of a program that is made of it.
+    /// The build of a program that is made of it.
     pub(super) fn build(&self) -> Build {
         let made: Option<fn(Linkable) -> Made> = match self {
             Self::Unit { kind: b'o', .. } | Self::Parts { kind: b'o', .. } => Some(Made::Object),
@@ -129,11 +129,11 @@ impl Read {
     }
 }
 
-/// What a log says of bitcode for a device that does not run what this machine's compiler makes.
+/// The log for bitcode and a device that does not run code of this machine's compiler.
 pub(super) const OF_PROCESSORS: &str = "error: a binary of a program that was compiled or linked by itself is for processors of this machine; \
     build the program from its texts for other devices";
 
-/// What a log says of bitcode that is linked with texts.
+/// The log for bitcode that is linked with texts.
 const OF_SEVERAL: &str = "error: binaries for processors of this machine and others are linked; compile all parts from their texts";
 
 /// True if this machine has what it takes to compile parts.
@@ -337,14 +337,14 @@ fn is_for_library(options: &str) -> Result<bool> {
     Ok(words.any(|word| word == "-create-library"))
 }
 
-/// What is linked, and the numbers of the devices for which it is.
+/// Programs to link, and the numbers of their devices.
 struct Group {
     linkables: Vec<Linkable>,
     numbers: Vec<usize>,
 }
 
-/// What is linked of programs, and for which of the devices. Those for which nothing was compiled
-/// are left out, and those that have no linker.
+/// The groups of programs to link, and their devices. Devices for which nothing was compiled are
+/// left out, and those that have no linker.
 fn groups(programs: &[Ref<Program>], devices: &[Ref<Device>]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (number, device) in devices.iter().enumerate() {
@@ -369,7 +369,7 @@ fn groups(programs: &[Ref<Program>], devices: &[Ref<Device>]) -> Result<Vec<Grou
 }
 
 impl Program {
-    /// What it was compiled to for a device, if it was compiled to be linked.
+    /// The result of its compilation for a device, if it was compiled to be linked.
     fn linkable(&self, device: &Ref<Device>) -> Option<Linkable> {
         let number = self.devices.iter().position(|of| of.is(device))?;
         self.builds()[number].made.as_ref()?.linkable().cloned()

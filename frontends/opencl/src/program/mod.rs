@@ -40,7 +40,7 @@ pub(crate) struct Program {
 
 object!(Program, CL_INVALID_PROGRAM);
 
-/// What a program was made of.
+/// The origin of a program.
 enum Origin {
     Text,
     /// A binary for each device.
@@ -51,7 +51,7 @@ enum Origin {
     Linked,
 }
 
-/// How a program was last built for a device.
+/// The last build of a program for a device.
 #[derive(Clone)]
 struct Build {
     status: cl_build_status,
@@ -60,7 +60,7 @@ struct Build {
     made: Option<Made>,
 }
 
-/// What a program was built to.
+/// The result of a build.
 #[derive(Clone)]
 enum Made {
     Executable(Built),
@@ -69,14 +69,14 @@ enum Made {
     Library(Linkable),
 }
 
-/// What a program was compiled to, or several that were linked to a library.
+/// The result of a compilation, or of several programs that were linked to a library.
 #[derive(Clone, PartialEq)]
 struct Linkable {
     /// By this machine's compiler; none if a device's driver has looked at it, of a program without
     /// native devices.
     unit: Option<Arc<Unit>>,
-    /// What devices link that do not run native code; none if the program has no such device, or is
-    /// made of bitcode.
+    /// The parts for devices that link and do not run native code; none if the program has no such
+    /// device, or is made of bitcode.
     parts: Option<Arc<[Part]>>,
     warnings: String,
 }
@@ -85,8 +85,8 @@ struct Linkable {
 #[derive(Clone)]
 pub(crate) struct Built {
     description: Arc<Description>,
-    /// What this machine's compiler has read; none if a device's driver has, of a program without
-    /// native devices.
+    /// The program that this machine's compiler has read; none if a device's driver has, of a
+    /// program without native devices.
     pub(crate) program: Option<Arc<quipu_clc::Program>>,
     pub(crate) options: Arc<str>,
     /// The text for binaries and for devices that do not run native code. Neither see the files
@@ -166,7 +166,7 @@ impl Made {
         }
     }
 
-    /// What may be linked of it.
+    /// The part of it that may be linked.
     fn linkable(&self) -> Option<&Linkable> {
         match self {
             Self::Object(linkable) | Self::Library(linkable) => Some(linkable),
@@ -174,7 +174,7 @@ impl Made {
         }
     }
 
-    /// What the compiler warned of.
+    /// The compiler's warnings.
     fn warnings(&self) -> &str {
         match self {
             Self::Executable(built) => &built.description.log,
@@ -214,7 +214,7 @@ impl Build {
     }
 }
 
-/// What a binary begins with. The number is that of its form.
+/// The beginning of a binary. The number is that of its form.
 const BINARY: &[u8; 16] = b"Quipu program 1\n";
 
 fn binary(source: &str, options: &str) -> Vec<u8> {
@@ -257,7 +257,7 @@ impl Program {
         self.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was built to for the first device for which it was.
+    /// The result of its build for the first device for which it was built.
     fn built(&self) -> Result<Built> {
         Ok(self.built_for_each()?.swap_remove(0).1)
     }

@@ -11,7 +11,7 @@ use quipu_clc::{ProgramParts, ProgramText};
 use quipu_scheduler::ErrorKind;
 use std::any::Any;
 
-/// Why a program is not built.
+/// The reason for which a program is not built.
 pub(super) enum NotBuilt {
     /// By this machine's compiler.
     Here(ClcError),
@@ -50,7 +50,7 @@ impl NotBuilt {
         }
     }
 
-    /// What the program's log says.
+    /// The program's log.
     pub(super) fn log(&self) -> String {
         match self {
             Self::Here(error) => error.to_string(),

@@ -19,8 +19,8 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Default)]
 pub(super) struct Kept(Mutex<VecDeque<(Bits, MemoryRef)>>);
 
-/// What the bits in kept memory are values of: one type, or all types that take any bits. Memory is
-/// only given to elements of which its bits are values.
+/// The types for which the bits in kept memory are values: one type, or all types that take any
+/// bits. Memory is only given to elements of which its bits are values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bits {
     Any,

@@ -125,9 +125,9 @@ impl Server {
         self
     }
 
-    /// Where its key is, and the list of those who may come in. It is made if it is not there, and
-    /// has to be its owner's alone. `QUIPU_HOME` without it, or `~/.config/quipu`, which is also
-    /// that of `quipu invite` and `quipu revoke`.
+    /// The folder of its key, and of the list of clients that may come in. It is made if it is not
+    /// there, and has to be its owner's alone. `QUIPU_HOME` without it, or `~/.config/quipu`, which
+    /// is also that of `quipu invite` and `quipu revoke`.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self

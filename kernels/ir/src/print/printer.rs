@@ -8,8 +8,8 @@ use super::module;
 use super::target::{self, Target};
 use super::{Dialect, ElementOrder, Options, PrintError, Printed};
 
-/// What writes kernels down in a language. [`Dialect`] is the printer of this crate's own; any
-/// other type may be one, too.
+/// A printer: it writes kernels down in a language. [`Dialect`] is the printer of this crate's own;
+/// any other type may be one, too.
 ///
 /// [`Module::print`] takes any printer. It verifies the module before, so a printer is given valid
 /// ones only, and adds what the module needs to the options.

@@ -3,8 +3,8 @@
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprLit, Lit, Stmt, Token, parse_quote};
 
-/// What an `assert!`, `assert_eq!` or `assert_ne!` asks, if the statement is one and its message
-/// shows no values: so all of it can be seen.
+/// The condition of an `assert!`, `assert_eq!` or `assert_ne!`, if the statement is one and its
+/// message shows no values: so all of it can be seen.
 pub(super) fn condition(statement: &Stmt) -> Option<Expr> {
     let Stmt::Macro(of) = statement else {
         return None;

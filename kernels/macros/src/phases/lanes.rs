@@ -41,16 +41,16 @@ use super::uniform::{Indexed, Names, bound_by, is_plain_method, is_pure, is_read
 use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
 
-/// How threads go side by side.
+/// A phase whose threads go side by side.
 pub(super) struct Lanes {
     /// Around them, the outermost first: what they count with, and from where to where.
     pub(super) rounds: Vec<Round>,
-    /// What each does.
+    /// The statements of each.
     pub(super) statements: Vec<Stmt>,
-    /// What has to hold of the first and of the last, or `'__fits` is broken with `None`; sets
+    /// The conditions on the first and on the last, or `'__fits` is broken with `None`; sets
     /// `__guards`.
     pub(super) check: TokenStream,
-    /// How many conditions there are.
+    /// The number of conditions.
     pub(super) guards: usize,
     /// Arrays of whose own elements each thread has one.
     pub(super) own: BTreeSet<Ident>,
@@ -63,18 +63,18 @@ pub(super) struct Round {
     pub(super) to: Expr,
 }
 
-/// What is known of a kernel.
+/// The known facts of a kernel.
 pub(super) struct Known<'k> {
     pub(super) krate: &'k Path,
     pub(super) names: &'k Names,
     pub(super) parameters: &'k [Parameter],
-    /// How many dimensions it has, if that is a number.
+    /// The number of its dimensions, if that is a number.
     pub(super) dimensions: Option<usize>,
 }
 
 impl Known<'_> {
-    /// How threads go through the statements of a phase side by side, if they can. `visible` are
-    /// the names around.
+    /// The statements of a phase for threads that go side by side, if they can. `visible` are the
+    /// names around.
     pub(super) fn lanes(
         &self,
         statements: &[Stmt],
@@ -126,7 +126,7 @@ struct Reader<'r> {
     dimensions: usize,
     handles: &'r Handles,
     visible: &'r [Ident],
-    /// What has been bound, and is an index if it has a value here.
+    /// The names that have been bound; one is an index if it has a value here.
     locals: HashMap<Ident, Option<Sum>>,
     lanes: Lanes,
 }
@@ -210,7 +210,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is assigned.
+    /// Reads the place that is assigned.
     fn place(&mut self, place: &mut Expr) -> Option<()> {
         if let Some(own) = self.own(place) {
             *place = own;
@@ -441,7 +441,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Whether it is the name of what all threads read.
+    /// True if it is the name of memory that all threads read.
     fn is_readable(&self, expression: &Expr) -> bool {
         let Expr::Path(path) = expression else {
             return false;
@@ -456,7 +456,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whether it is the name of a raw array.
+    /// True if it is the name of a raw array.
     fn is_raw(&self, expression: &Expr) -> bool {
         let Expr::Path(path) = expression else {
             return false;
@@ -466,7 +466,7 @@ impl Reader<'_> {
             .is_some_and(|name| self.known.names.is_raw(name) && !self.handles.contains_key(name))
     }
 
-    /// Whether it is the name of what is handed out.
+    /// True if it is the name of memory that is handed out.
     fn is_view(&self, expression: &Expr) -> bool {
         let Expr::Path(path) = expression else {
             return false;

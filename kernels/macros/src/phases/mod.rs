@@ -79,7 +79,7 @@ pub(crate) fn phases(
     Some(write::write(&steps, &known))
 }
 
-/// Whether a variable may come to mean another shared array: which array a name is of has to be
+/// True if a variable may come to mean another shared array: which array a name is of has to be
 /// seen, unless it is raw.
 fn exchanges_arrays(body: &Block, parameters: &[Parameter], known: &uniform::Names) -> bool {
     /// The names of shared arrays.

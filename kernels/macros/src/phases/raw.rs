@@ -14,8 +14,8 @@ use syn::{Block, Expr, ExprMethodCall, Ident, Local, Pat, Stmt};
 
 use super::structure::names_in;
 
-/// What may be asked of a raw array, or of a shared one that becomes raw, and changes its elements
-/// at most.
+/// The methods of a raw array, or of a shared one that becomes raw, which change its elements at
+/// most.
 const METHODS: [&str; 9] = [
     "as_ptr",
     "get_mut",
@@ -28,7 +28,7 @@ const METHODS: [&str; 9] = [
     "write",
 ];
 
-/// Whether a method leaves such a handle what it is.
+/// True if a method leaves such a handle as it is.
 pub(super) fn keeps(method: &Ident) -> bool {
     METHODS.iter().any(|name| method == name)
 }
@@ -123,7 +123,7 @@ fn made_of(call: &ExprMethodCall) -> Option<&Ident> {
     }
 }
 
-/// What an `if` may be.
+/// The values that an `if` may have.
 fn branches(value: &Expr) -> Option<Vec<&Expr>> {
     fn tail(block: &Block) -> Option<&Expr> {
         match &block.stmts[..] {
@@ -202,7 +202,7 @@ pub(super) fn exchanged(statement: &Stmt, raw: &HashSet<Ident>) -> Option<Vec<Id
     names.filter(|names| names.iter().all(|name| raw.contains(name)))
 }
 
-/// Whether a value is so many raw arrays.
+/// True if a value is so many raw arrays.
 fn is_given(count: usize, value: &Expr, raw: &HashSet<Ident>) -> bool {
     match value {
         Expr::Paren(inner) => is_given(count, &inner.expr, raw),
@@ -215,7 +215,7 @@ fn is_given(count: usize, value: &Expr, raw: &HashSet<Ident>) -> bool {
     }
 }
 
-/// How often each name is bound.
+/// The number of times that each name is bound.
 #[derive(Default)]
 struct Bindings(HashMap<Ident, usize>);
 

@@ -14,13 +14,13 @@ use crate::signature::{Parameter, Passing};
 /// A shared array that a name is a handle of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Handle {
-    /// Which of the kernel's.
+    /// The index of the kernel's array.
     pub(super) array: usize,
     /// In its read phase.
     pub(super) is_read: bool,
 }
 
-/// What the names of handles are of, at a place.
+/// The arrays that the names of handles are of, at a place.
 pub(super) type Handles = BTreeMap<Ident, Handle>;
 
 /// A step of a block.
@@ -41,7 +41,7 @@ pub(super) enum Step {
     },
 }
 
-/// What a thread does between two barriers.
+/// The statements of a thread between two barriers.
 pub(super) struct Phase {
     pub(super) statements: Vec<Stmt>,
     pub(super) handles: Handles,
@@ -55,7 +55,7 @@ pub(super) struct Phase {
     bound: Vec<(Ident, bool)>,
     /// Statements, that bind what is computed again, that are in scope.
     pub(super) again: Vec<syn::Local>,
-    /// How threads go through it side by side.
+    /// Its form for threads that go through it side by side.
     pub(super) lanes: Option<Lanes>,
 }
 
@@ -105,10 +105,10 @@ fn steps_of(block: &Block, known: &Known, splits: bool) -> Option<Steps> {
 struct Reader<'n> {
     known: &'n Known<'n>,
     names: &'n Names,
-    /// Whether loops that can be around threads are phases of their own.
+    /// True if loops that can be around threads are phases of their own.
     splits: bool,
     handles: Handles,
-    /// What is bound where the reader is.
+    /// The names that are bound where the reader is.
     visible: Vec<Ident>,
     again: Vec<syn::Local>,
     /// Variables that are plain data.
@@ -210,8 +210,8 @@ impl Reader<'_> {
             || ((self.loops > 0 || returns(statement)) && self.names.is_uniform_jump(statement))
     }
 
-    /// What a statement that does not wait binds. Two variables of one name are too much to tell
-    /// apart.
+    /// Binds the names of a statement that does not wait. Two variables of one name are too much to
+    /// tell apart.
     fn bind(&mut self, statement: &Stmt) -> Option<()> {
         if let Stmt::Local(local) = statement {
             let bound = Bound::of(&local.pat);
@@ -501,7 +501,7 @@ fn names_it(step: &Step, name: &Ident) -> bool {
     }
 }
 
-/// Whether there is a `return` in a statement.
+/// True if there is a `return` in a statement.
 fn returns(statement: &Stmt) -> bool {
     struct Returns(bool);
     impl<'ast> Visit<'ast> for Returns {

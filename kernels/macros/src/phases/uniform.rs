@@ -83,7 +83,7 @@ pub(super) fn is_plain_method(method: &Ident) -> bool {
     PLAIN_METHODS.iter().any(|name| method == name)
 }
 
-/// What `acc.index(…)` and its kind are of.
+/// The subject of `acc.index(…)` and its kind.
 pub(super) enum Indexed {
     /// The block.
     Uniform,
@@ -91,7 +91,7 @@ pub(super) enum Indexed {
     Threads,
 }
 
-/// What the names of a kernel are.
+/// The meanings of a kernel's names.
 pub(super) struct Names {
     pub(super) acc: Ident,
     /// All that are bound somewhere. Others are constants.
@@ -106,7 +106,7 @@ pub(super) struct Names {
     raw: HashSet<Ident>,
     /// Computed again in each phase.
     again: HashSet<Ident>,
-    /// What of these is which expression.
+    /// The expressions of those among these.
     values: HashMap<Ident, Expr>,
 }
 
@@ -194,12 +194,12 @@ impl Names {
         }
     }
 
-    /// What a variable is that is computed again.
+    /// The value of a variable that is computed again.
     pub(super) fn value_again(&self, name: &Ident) -> Option<&Expr> {
         self.values.get(name)
     }
 
-    /// What the components of `acc.index(…)` and its kind are of.
+    /// The subject of the components of `acc.index(…)` and its kind.
     pub(super) fn indexed(&self, call: &ExprMethodCall) -> Option<Indexed> {
         if !self.is_of_acc(call) {
             return None;
@@ -217,7 +217,7 @@ impl Names {
         }
     }
 
-    /// Whether all names that a condition binds are the same for all threads.
+    /// True if all names that a condition binds are the same for all threads.
     pub(super) fn binds_uniform(&self, condition: &Expr) -> bool {
         bound_in(condition).is_subset(&self.uniform)
     }
@@ -230,7 +230,7 @@ impl Names {
         self.raw.contains(name)
     }
 
-    /// Whether a statement binds or assigns raw arrays, and does no more.
+    /// True if a statement binds or assigns raw arrays, and does no more.
     pub(super) fn is_of_raw(&self, statement: &Stmt) -> bool {
         self.raw_bound(statement).is_some() || self.raw_exchanged(statement).is_some()
     }
@@ -249,7 +249,7 @@ impl Names {
         raw::exchanged(statement, &self.raw)
     }
 
-    /// Whether a statement is one of the block, done once.
+    /// True if a statement is one of the block, done once.
     pub(super) fn is_uniform_statement(&self, statement: &Stmt) -> bool {
         match statement {
             Stmt::Local(local) => bound_by(&local.pat).is_some_and(|bound| {
@@ -265,7 +265,7 @@ impl Names {
         }
     }
 
-    /// Whether a statement leaves a round of a loop, the loop, or the kernel, for all threads or
+    /// True if a statement leaves a round of a loop, the loop, or the kernel, for all threads or
     /// for none.
     pub(super) fn is_uniform_jump(&self, statement: &Stmt) -> bool {
         let Stmt::Expr(expression, _) = statement else {
@@ -284,7 +284,7 @@ impl Names {
         }
     }
 
-    /// Whether all names that a `let` binds are computed again where they are used.
+    /// True if all names that a `let` binds are computed again where they are used.
     pub(super) fn is_again(&self, local: &Local) -> bool {
         bound_by(&local.pat).is_some_and(|bound| {
             !bound.is_empty() && bound.iter().all(|name| self.again.contains(name))
@@ -376,7 +376,7 @@ impl Names {
         others.assigned.extend(changed.assigned);
     }
 
-    /// Whether all threads go round a loop over it equally often.
+    /// True if all threads go round a loop over it equally often.
     pub(super) fn is_uniform_range(&self, range: &Expr) -> bool {
         match range {
             Expr::MethodCall(call) if call.method == "iter" => self.is_uniform(&call.receiver),
@@ -395,7 +395,7 @@ impl Names {
             && range.end.iter().all(|end| self.is_uniform(end))
     }
 
-    /// Whether it is the same for all threads of a block, and changes nothing.
+    /// True if it is the same for all threads of a block, and changes nothing.
     pub(super) fn is_uniform(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Path(path) => match path.path.get_ident() {
@@ -434,7 +434,8 @@ impl Names {
         }
     }
 
-    /// Whether it is one of several values of which this holds, as does what decides, and no more.
+    /// True if it is one of several values of which this holds, as does the value that decides, and
+    /// no more.
     fn is_chosen_of(&self, expression: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
         let tail = |block: &Block| match &block.stmts[..] {
             [Stmt::Expr(tail, None)] => holds(tail),
@@ -465,7 +466,7 @@ impl Names {
         }
     }
 
-    /// Whether it may as well be computed once more: it depends on what never changes alone.
+    /// True if it may as well be computed once more: it depends only on values that never change.
     fn is_cheap(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Path(path) => match path.path.get_ident() {
@@ -502,8 +503,8 @@ impl Names {
         }
     }
 
-    /// Whether a value is plain data for sure: made by what lends nothing, of variables that are
-    /// `known` to be.
+    /// True if a value is plain data for sure: made by operations that lend nothing, of variables
+    /// that are `known` to be.
     pub(super) fn is_plain(&self, expression: &Expr, known: &HashSet<Ident>) -> bool {
         match expression {
             Expr::Path(path) => path.path.get_ident().is_none_or(|name| {
@@ -569,7 +570,7 @@ impl Names {
         matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident(&self.acc))
     }
 
-    /// Whether it is an operation on parts of which this holds, and no more.
+    /// True if it is an operation on parts of which this holds, and no more.
     fn is_made_of(&self, expression: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
         match expression {
             Expr::Lit(_) => true,
@@ -595,7 +596,7 @@ impl Names {
     }
 }
 
-/// Whether a parameter is the same for all threads, and changed by none.
+/// True if a parameter is the same for all threads, and changed by none.
 pub(crate) fn is_read(parameter: &Parameter) -> bool {
     match (&parameter.passing, &parameter.user_type) {
         (Passing::Value, _) => true,
@@ -706,7 +707,7 @@ fn blocks_of(branches: &ExprIf) -> Vec<(Option<&Expr>, &Block)> {
     blocks
 }
 
-/// Whether there is an `await` in a statement.
+/// True if there is an `await` in a statement.
 pub(super) fn waits(statement: &Stmt) -> bool {
     struct Waits(bool);
     impl<'ast> Visit<'ast> for Waits {
@@ -736,7 +737,7 @@ impl<'ast> Visit<'ast> for Bound {
     }
 }
 
-/// What is not uniform after all.
+/// The names that are not uniform after all.
 #[derive(Default)]
 struct Others {
     names: HashSet<Ident>,
@@ -744,7 +745,7 @@ struct Others {
     assigned: HashSet<Ident>,
 }
 
-/// What may be changed.
+/// The names that may be changed.
 struct Changed<'n> {
     /// Names of raw arrays.
     raw: &'n HashSet<Ident>,

@@ -244,8 +244,8 @@ impl Writer<'_> {
         phase.made.iter().chain(changed)
     }
 
-    /// Whether the threads from the one of `__last` on can go side by side: the answers to their
-    /// conditions, if so.
+    /// The test whether the threads from the one of `__last` on can go side by side: the answers to
+    /// their conditions, if so.
     fn fits(&self, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
         let (krate, acc) = (self.krate, &self.names.acc);
         let (from, to): (Vec<_>, Vec<_>) = (0..lanes.rounds.len())

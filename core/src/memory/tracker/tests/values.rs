@@ -38,11 +38,11 @@ struct Node {
     id: EventId,
     gate: Option<UserEvent>,
     work: Work,
-    /// What it waits for, and whether it fails with that.
+    /// Its waits; it may fail with them.
     waits: Waits,
     /// It fails whatever it waits for.
     fails: bool,
-    /// How it has ended.
+    /// The way in which it has ended.
     ended: Option<bool>,
 }
 
