@@ -7,7 +7,7 @@ use std::path::Path;
 pub(crate) fn accelerator(folder: &Path) -> Serving {
     let devices = || {
         let platform = quipu::Platform::builder().without_embedded();
-        let platform = platform.driver(abacus::Abacus::start()).build()?;
+        let platform = platform.driver(abacus::Abacus::new()).build()?;
         Ok(platform.devices().to_vec())
     };
     let server = Server::new(Kernels::new())

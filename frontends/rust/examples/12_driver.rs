@@ -26,7 +26,7 @@ impl HostView for Matrix {
 
 /// Has a matrix worked on by the abacus and the CPU in turn.
 pub fn main() -> quipu::Result<()> {
-    let abacus = Abacus::start();
+    let abacus = Abacus::new();
     let platform = Platform::builder().driver(abacus.clone()).build()?;
     let context = platform.context()?;
     let (ours, cpu) = (platform.device("abacus")?, platform.device("cpu")?);

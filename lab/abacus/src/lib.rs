@@ -2,8 +2,8 @@
 //! as the example `12_driver` does.
 //!
 //! The device is an *abacus*: it has memory of its own, and a thread that moves its beads, one
-//! command after another. Nothing here is known to the rest of Quipu but what the trait says, whose
-//! contract is in the documentation of [`Driver`](quipu::driver::Driver).
+//! command after another. The rest of Quipu knows nothing of it but the trait
+//! [`Driver`](quipu::driver::Driver), whose documentation has the contract.
 
 #![deny(missing_docs)]
 
@@ -29,6 +29,10 @@ pub struct Abacus {
     beads: Mutex<HashMap<u64, Box<[u128]>>>,
     /// The source of its thread's commands. The thread ends when this is gone.
     ready: Sender<Command>,
+    /// Its thread's end of that: locked by the thread for as long as it runs.
+    commands: Arc<Mutex<Receiver<Command>>>,
+    /// True once its thread is started.
+    is_started: Mutex<bool>,
     counts: Arc<Counts>,
 }
 
@@ -53,17 +57,16 @@ impl std::fmt::Debug for Abacus {
 }
 
 impl Abacus {
-    /// Starts its thread.
+    /// An abacus without beads. Its thread starts with the first context.
     #[must_use]
-    pub fn start() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let (ready, commands) = channel();
-        let counts = Arc::new(Counts::default());
-        let thread = counts.clone();
-        std::thread::spawn(move || thread.run_all(&commands));
         Arc::new(Self {
             beads: Mutex::default(),
             ready,
-            counts,
+            commands: Arc::new(Mutex::new(commands)),
+            is_started: Mutex::default(),
+            counts: Arc::default(),
         })
     }
 
@@ -189,12 +192,31 @@ unsafe impl Driver for Abacus {
         }]
     }
 
+    /// Called as a context is made: a process that only lists devices has no thread.
+    fn start_threads(&self) -> quipu::Result<()> {
+        let mut is_started = self.is_started.lock().expect("nothing panics under it");
+        if *is_started {
+            return Ok(());
+        }
+        let (counts, commands) = (self.counts.clone(), self.commands.clone());
+        std::thread::Builder::new()
+            .name(NAME.to_owned())
+            .spawn(move || counts.run_all(&commands.lock().expect("nothing panics under it")))
+            .map_err(|error| ErrorKind::Device {
+                device: NAME.to_owned(),
+                what: "start its thread".to_owned(),
+                message: error.to_string(),
+            })?;
+        *is_started = true;
+        Ok(())
+    }
+
     fn notify(&self, notification: Notification) {
         let Notification::Ready(command) = notification else {
             return;
         };
         self.counts.unfinished.fetch_add(1, Ordering::SeqCst);
-        // Its thread is there for as long as the driver is.
+        // The other end is there for as long as the driver is.
         self.ready.send(command).expect("the thread takes commands");
     }
 

@@ -306,7 +306,7 @@ fn a_context_without_devices_is_refused() {
     );
 }
 
-/// What the errors say to do is done.
+/// The advice in the errors is followed.
 #[test]
 fn the_advice_after_a_loss_works_and_other_devices_go_on() {
     let machine = SimDriver::start(Configuration::separate_memory(2, 1 << 20)).unwrap();
@@ -430,7 +430,7 @@ fn a_device_is_waited_for_with_all_its_queues_even_dropped_ones() {
 
 #[test]
 fn a_driver_of_somebody_elses_says_what_has_no_room() {
-    let abacus = abacus::Abacus::start();
+    let abacus = abacus::Abacus::new();
     let platform = Platform::builder().driver(abacus.clone()).build().unwrap();
     let device = platform.device("abacus").unwrap();
     let context = device.context().unwrap();
