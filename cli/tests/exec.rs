@@ -27,7 +27,8 @@ fn quipu(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Where compiled programs are kept; not in a folder of keys, which has to be its owner's alone.
+/// The folder where compiled programs are kept; not in a folder of keys, which has to be its
+/// owner's alone.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exec-cache")
 }

@@ -49,7 +49,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command prints that may fail, as where a node is not there.
+    /// The output of a command that may fail, as where a node is not there.
     fn said(&self, arguments: &[&str]) -> String {
         String::from_utf8(self.output(arguments).stdout).unwrap()
     }

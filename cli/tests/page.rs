@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the scripts of these tests are, and the trace that one of them is about.
+/// The folder of the scripts of these tests, and of the trace that one of them is about.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page")
 }

@@ -36,7 +36,7 @@ impl Seek for Memory {
     }
 }
 
-/// What the recorder makes of these commands.
+/// The recorder's file for these commands.
 fn recorded(records: &[CommandRecord]) -> Vec<u8> {
     let memory = Memory::default();
     let recorder = Recorder::into_output(memory.clone(), "memory").unwrap();

@@ -65,8 +65,8 @@ fn blocks(language: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// What a program that a text is given to says of it, nothing if all is well; none if there is no
-/// such program, which is said.
+/// A program's complaints about a text, nothing if all is well; none if there is no such program,
+/// which is said.
 fn complaints(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let started = Command::new(program)
         .args(arguments)

@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// What an HTTP server answers to a request without a body.
+/// An HTTP server's answer to a request without a body.
 fn fetch(address: &str, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");

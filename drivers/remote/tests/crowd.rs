@@ -16,8 +16,8 @@ use support::{Rig, pool};
 
 const CLIENTS: usize = 64;
 
-/// What one of them does: sums up in an order that matters, and has bytes travel there and back, by
-/// both streams.
+/// The work of one of them: sums up in an order that matters, and has bytes travel there and back,
+/// by both streams.
 fn compute(devices: &[Device], own: u64) {
     let context = Context::new(devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();

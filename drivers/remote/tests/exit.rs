@@ -20,11 +20,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use support::{PATIENCE, Rig, pool, rounds};
 
-/// How a program ends; that this process is one.
+/// The end of a program; that this process is one.
 const WAY: &str = "QUIPU_TEST_WAY";
-/// Whether it has work in flight then.
+/// Set if it has work in flight then.
 const WORKS: &str = "QUIPU_TEST_WORKS";
-/// Where its key is, and the node.
+/// The place of its key, and the node.
 const KEY: &str = "QUIPU_TEST_KEY";
 const NODE: &str = "QUIPU_TEST_NODE";
 
@@ -37,8 +37,8 @@ const WAYS: [(&str, i32); 5] = [
     ("panics", 101),
 ];
 
-/// For how long a session may be there after its program, by the time that this process has run,
-/// before its goodbye is taken to be lost.
+/// The longest time for which a session may be there after its program, by the time that this
+/// process has run, before its goodbye is taken to be lost.
 const LEFT: Duration = Duration::from_secs(10);
 
 /// The most of that between two looks: a machine that stood still is told from a session that is
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a program does, which ends in this way.
+/// The work of a program, which ends in this way.
 fn program(way: &str) -> ExitCode {
     let folder = Folder::open(std::path::PathBuf::from(std::env::var_os(KEY).unwrap())).unwrap();
     let key = Key::of(&folder, "client.key").unwrap();

@@ -313,7 +313,8 @@ fn only_what_is_in_use_goes_from_node_to_node() {
     assert!(back[USED..].iter().all(|byte| *byte == 0));
 }
 
-/// What a node should have of which so much is in use, once its first number was replaced.
+/// The bytes that a node should have of which so much is in use, once its first number was
+/// replaced.
 fn in_use(bytes: &[u8], used: u64, n: u64) -> Vec<u8> {
     let used = usize::try_from(used).unwrap_or(usize::MAX).min(bytes.len());
     let mut expected = bytes.to_vec();

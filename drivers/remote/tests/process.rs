@@ -163,7 +163,7 @@ fn a_process_loses_nothing_when_connections_are_cut_at_any_byte() {
     assert_eq!(rig.node.sessions(), 1);
 }
 
-/// What a process has started.
+/// The processes that a process has started.
 fn children(process: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
     let children = tasks.into_iter().flatten().flatten().flat_map(|task| {

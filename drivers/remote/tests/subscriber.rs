@@ -17,7 +17,7 @@ use std::time::Duration;
 use support::{Rig, pool};
 use tracing::{Metadata, Subscriber, span};
 
-/// What it was told of lost connections before it panicked.
+/// The lost connections that it was told of before it panicked.
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
 struct Panics;

@@ -24,14 +24,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill, one_thread};
 
-/// What the kernels have to do with. Each kernel keeps it until it has run, or never will.
+/// The kernels' data. Each kernel keeps it until it has run, or never will.
 #[derive(Default)]
 struct Seen {
     /// A kernel waits until it is opened.
     is_open: Mutex<bool>,
     opened: Condvar,
     waits: AtomicBool,
-    /// How often the other has run.
+    /// The number of times that the other has run.
     ran: AtomicU64,
 }
 

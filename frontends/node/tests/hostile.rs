@@ -532,7 +532,7 @@ fn questions_are_answered() {
     assert_eq!((status.commands_held, status.commands_over), (0, 1));
 }
 
-/// What a client sends that has said hello, as bytes of a frame's header.
+/// The header of a frame from a client that has said hello, as bytes.
 fn header(length: u32, kind: u16, flags: u16, sequence: u64) -> Vec<u8> {
     let mut bytes = length.to_le_bytes().to_vec();
     bytes.extend(kind.to_le_bytes());

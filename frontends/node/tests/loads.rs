@@ -128,7 +128,7 @@ fn what_there_is_to_do_is_told_by_device_and_to_its_client_by_queue() {
     assert_eq!((loads[0].over, loads[0].buffer_bytes), (0, 0));
 }
 
-/// What a client is answered that asks how a node is and whether it is there, and knows these
+/// The answers to a client that asks how a node is and whether it is there, and knows these
 /// features.
 fn answered(rig: &Rig, features: u64) -> Vec<&'static str> {
     let mut connection = rig.dial(0).open().unwrap();

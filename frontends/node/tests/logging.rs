@@ -244,7 +244,7 @@ fn who_breaks_a_rule_is_named_with_the_rule() {
 
 const TICKET: [u8; 32] = [0x5a; 32];
 
-/// How a node is told of another that may come.
+/// The message to a node about another that may come.
 fn awaited(key: Fingerprint) -> Peer {
     Peer {
         peer: 1,

@@ -31,7 +31,7 @@ struct Scene {
     timer: Arc<ManualTimer>,
 }
 
-/// How a node is told of another that may come.
+/// The message to a node about another that may come.
 fn awaits(key: Fingerprint, epoch: u32) -> Message<'static> {
     Message::Peer(Peer {
         peer: 1,
@@ -555,7 +555,7 @@ fn who_sends_to_nobody_breaks_a_rule() {
     }
 }
 
-/// How a node is told to dial, at an address, a session there that has this key.
+/// The message to a node to dial, at an address, a session there that has this key.
 fn dialled(address: &str, key: Fingerprint) -> Peer {
     Peer {
         peer: 1,
@@ -574,7 +574,7 @@ fn dials(address: &str, key: &Key) -> Message<'static> {
     Message::Peer(dialled(address, key.fingerprint()))
 }
 
-/// What a session gives whose bytes should go to another node: they come by way of the client.
+/// Checks that bytes of a session that should go to another node come by way of the client.
 fn detours(rig: &Rig, told: Message<'_>) {
     let mut client = rig.client();
     let send = Operation::Send(SendBytes {
@@ -751,7 +751,7 @@ fn ways(rig: &Rig) -> Vec<LinkLoad> {
         .collect()
 }
 
-/// How they are.
+/// The states of the links.
 fn states(rig: &Rig) -> Vec<LinkState> {
     ways(rig).iter().map(|link| link.state).collect()
 }

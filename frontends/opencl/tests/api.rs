@@ -146,7 +146,7 @@ fn a_text_with_a_mistake_has_a_log_that_names_its_line() {
     assert_eq!(code, CL_INVALID_BUILD_OPTIONS);
 }
 
-/// What an information function answers.
+/// The answer of an information function.
 fn answer<T: Copy>(ask: impl FnOnce(usize, *mut c_void, *mut usize) -> cl_int, otherwise: T) -> T {
     let mut value = otherwise;
     ok(ask(size_of::<T>(), (&raw mut value).cast(), null_mut()));

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A call: what was passed, and the thread.
 type Call = (usize, cl_int, ThreadId);
 
-/// Where calls arrive, and the pointer by which they do. It is leaked.
+/// A receiver of calls, and the pointer by which they arrive. It is leaked.
 fn calls() -> (Receiver<Call>, *mut c_void) {
     let (sender, called) = channel();
     let sender: &Sender<Call> = Box::leak(Box::new(sender));
@@ -205,7 +205,7 @@ fn a_program_is_told_of_a_build_by_a_thread_that_holds_no_lock_of_the_program() 
     }
 }
 
-/// What is passed: two places for addresses, and where they are said.
+/// The arguments: two places for addresses, and where they are said.
 #[repr(C)]
 struct Passed {
     places: [*mut u32; 3],

@@ -9,7 +9,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::*;
 
-/// What every object begins with.
+/// The beginning of every object.
 #[repr(C)]
 struct Object {
     dispatch: *const [isize; 64],

@@ -86,7 +86,7 @@ fn function<T: Copy>(name: &str) -> T {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// What a device says in text.
+/// A device's answer in text.
 fn said(setup: &Setup, name: cl_device_info) -> String {
     let mut text = vec![0_u8; 1 << 12];
     // SAFETY: room for the answer.
@@ -137,7 +137,7 @@ fn is_tested(setup: &Setup) -> bool {
     false
 }
 
-/// What two work-items make of a number, one after the other.
+/// The expected result of two work-items for a number, one after the other.
 fn wanted(number: u32, constant: u32) -> u32 {
     let first = (number + constant) * 2;
     (first + constant) * 2

@@ -444,7 +444,7 @@ fn a_failure_stays_with_its_event() {
     assert_eq!(setup.read::<i32>(buffer, COUNT), [5; COUNT]);
 }
 
-/// Where the functions below say that they were called.
+/// The sender by which the functions below say that they were called.
 static CALLED: Mutex<Option<Sender<usize>>> = Mutex::new(None);
 /// Tests that use it, one after the other.
 static ALONE: Mutex<()> = Mutex::new(());

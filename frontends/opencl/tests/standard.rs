@@ -134,7 +134,7 @@ fn transfers_of_a_queue_out_of_order_wait_for_their_events_alone() {
     assert_eq!(setup.read::<i32>(buffer, 256), [3; 256]);
 }
 
-/// Where a destructor's function says on which thread it is called.
+/// The sender by which a destructor's function says on which thread it is called.
 static CALLED: Mutex<Option<Sender<ThreadId>>> = Mutex::new(None);
 
 unsafe extern "C" fn destroyed(_of: *mut c_void, _data: *mut c_void) {

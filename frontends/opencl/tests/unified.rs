@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use support::*;
 
-/// What is known of an address.
+/// A property of an address.
 fn info<T: Copy>(
     setup: &Setup,
     pointer: *const c_void,

@@ -42,7 +42,7 @@ fn devices() -> Option<[cl_device_id; 2]> {
     Some([own, other])
 }
 
-/// What a device says.
+/// A device's answer.
 fn asked<T: Copy + Default>(device: cl_device_id, name: cl_device_info) -> T {
     let mut value = T::default();
     // SAFETY: room for the answer.
@@ -242,7 +242,7 @@ fn a_program_is_told_what_the_devices_have_for_which_it_is_built() {
     assert_eq!(code, CL_BUILD_PROGRAM_FAILURE, "{log}");
 }
 
-/// Where a context's function says what it is told.
+/// The sender by which a context's function passes on its messages.
 static TOLD: Mutex<Option<Sender<String>>> = Mutex::new(None);
 
 unsafe extern "C" fn told(text: *const c_char, _: *const c_void, _: usize, _: *mut c_void) {

@@ -147,7 +147,7 @@ fn same(acc: &impl Accelerator<1>, n: usize, y: RawMut<u32>) {
     }
 }
 
-/// Where in this file a line ends with a mark.
+/// The place in this file where a line ends with a mark.
 fn place(mark: &str) -> String {
     let mut lines = include_str!("environment.rs").lines().zip(1..);
     let line = lines.find(|(line, _)| line.ends_with(mark));
@@ -331,7 +331,7 @@ fn a_kernel_that_other_devices_refuse_is_told_where_it_runs() {
 /// Variables that are no user's: by which a program knows itself as a session that it has started.
 const OWN: [&str; 1] = ["QUIPU_SERVES_SESSION"];
 
-/// What is between these two characters and begins with `QUIPU_`.
+/// The words between two of these characters that begin with `QUIPU_`.
 fn variables(text: &str, mark: char) -> impl Iterator<Item = &str> {
     text.split(mark).filter(|part| {
         let name = part.strip_prefix("QUIPU_");
@@ -347,7 +347,7 @@ fn documented() -> BTreeSet<String> {
     variables(&page, '`').map(str::to_owned).collect()
 }
 
-/// What the sources in a folder say of the environment: the variables that they name, and files
+/// The use of the environment by the sources in a folder: the variables that they name, and files
 /// that read others than these.
 #[derive(Default)]
 struct Said {

@@ -115,7 +115,7 @@ fn a_node_leaves_the_same_bits() {
     }
 }
 
-/// What each algorithm leaves.
+/// The results of each algorithm.
 fn all(
     context: &Context,
     queue: &Queue,

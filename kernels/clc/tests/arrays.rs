@@ -5,7 +5,7 @@ mod support;
 use quipu_clc::{Output, Program};
 use support::{Launch, program};
 
-/// What the optimiser makes of a kernel for groups of this size.
+/// The optimiser's text of a kernel for groups of this size.
 fn optimised(program: &Program, kernel: &str, local: [u32; 3]) -> String {
     let text = match program.emit(kernel, Some(local), Output::Optimised) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -155,7 +155,7 @@ fn a_few_numbers_are_chosen_from_in_registers() {
     }
 }
 
-/// What the kernel `counts` makes of a number.
+/// The result of the kernel `counts` for a number.
 fn counted(number: u32) -> u64 {
     let mut sums = [1_u64, 20, 300, 4000, 50000, 600_000];
     let mut both = [[0.5_f64, 0.0, 0.0], [0.0; 3]];

@@ -9,7 +9,7 @@ use std::fs::write;
 use std::path::Path;
 use support::{Launch, program};
 
-/// What the kernel `k` of a program writes.
+/// The result of the kernel `k` of a program.
 fn written(program: &Program) -> i32 {
     let memory = [0];
     let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);

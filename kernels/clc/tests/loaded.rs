@@ -8,7 +8,7 @@ mod support;
 use quipu_clc::Program;
 use support::{Launch, program};
 
-/// How many files this process has open.
+/// The number of files that this process has open.
 fn open() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

@@ -39,7 +39,7 @@ const FUNCTIONS: [(&str, &str, &str); 25] = [
     ("frexp", "7.0f, &e", "frexpf"),
 ];
 
-/// What a kernel writes that is passed these arguments, which it does not know before it runs.
+/// The result of a kernel with these arguments, which it does not know before it runs.
 fn written(program: &Program, kernel: &str) -> f32 {
     let memory = [0.0_f32];
     let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);
@@ -57,7 +57,7 @@ fn kernel(kernel: &str, (function, arguments, _): (&str, &str, &str), more: &str
     )
 }
 
-/// What the functions give that have their names for themselves; none if there is no compiler.
+/// The results of functions that have their names for themselves; none if there is no compiler.
 fn expected() -> Option<Vec<f32>> {
     let texts = FUNCTIONS.iter().enumerate();
     let text: String = texts
@@ -205,7 +205,7 @@ fn image<T>(texels: &mut Vec<T>, data: u32) -> Argument<'static> {
     })))
 }
 
-/// What a kernel with the body [`USER_OF_LIBRARY`] writes: numbers, and texels of bytes and of
+/// The result of a kernel with the body [`USER_OF_LIBRARY`]: numbers, and texels of bytes and of
 /// numbers.
 fn written_with_images(program: &Program, kernel: &str) -> (Vec<f32>, Vec<u8>, Vec<i32>) {
     let mut texels: Vec<f32> = (0..24).map(|number| number as f32 * 0.75 - 2.0).collect();

@@ -42,7 +42,7 @@ fn own(at: usize) -> i32 {
     (at as i32 * 37) % 101 - 50
 }
 
-/// What the work-item of a place in the grid is to write.
+/// The expected result of the work-item of a place in the grid.
 fn expected(global: [usize; 3], local: [usize; 3], place: [usize; 3]) -> [i64; 24] {
     let each = |of: &dyn Fn(usize) -> usize| [0, 1, 2].map(of);
     let linear = |[x, y, z]: [usize; 3]| (z * global[1] + y) * global[0] + x;

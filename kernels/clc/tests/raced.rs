@@ -12,7 +12,7 @@ use std::fs::write;
 use std::os::unix::fs::PermissionsExt;
 use support::Launch;
 
-/// What the kernel `k` of a program writes.
+/// The result of the kernel `k` of a program.
 fn written(program: &Program) -> i32 {
     let memory = [0];
     let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);

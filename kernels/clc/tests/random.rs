@@ -39,7 +39,7 @@ use reference::Reference;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many programs are compiled at once.
+/// The number of programs that are compiled at once.
 const TOGETHER: u64 = 12;
 
 /// A number that the environment may say.

@@ -21,7 +21,7 @@ fn of_bits(program: &Program, kernel: &str, inputs: &[&[f32]]) -> Vec<f32> {
     output
 }
 
-/// How far a result is from what is wanted, in units of the last place of that.
+/// The distance of a result from the wanted one, in units of the last place of that.
 fn units_off(found: f32, wanted: f64) -> f64 {
     let nearest = wanted as f32;
     if nearest.is_nan() || found.is_nan() {

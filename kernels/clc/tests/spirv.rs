@@ -240,7 +240,7 @@ fn a_module_prints() {
     );
 }
 
-/// What the kernel of the small module writes.
+/// The result of the small module's kernel.
 fn constants(module: &SpirV) -> Vec<u64> {
     let program = Program::of_spirv(module).unwrap();
     let to = vec![0_u64; 6];

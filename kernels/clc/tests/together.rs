@@ -6,7 +6,7 @@ mod support;
 use quipu_clc::{Output, Program};
 use support::{Launch, program, random};
 
-/// What the optimiser makes of a kernel for groups of this size.
+/// The optimiser's text of a kernel for groups of this size.
 fn optimised(program: &Program, kernel: &str, local: [u32; 3]) -> String {
     let text = match program.emit(kernel, Some(local), Output::Optimised) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),

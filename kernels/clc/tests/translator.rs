@@ -5,7 +5,7 @@
 use quipu_clc::{ClcError, SpirV, Unit, is_available, set_compiler, takes_spirv};
 use std::process::Command;
 
-/// What the test below looks at, in a process of its own: LLVM is looked for once.
+/// The part of the test below in a process of its own: LLVM is looked for once.
 #[test]
 fn looks_in_a_process_of_its_own() {
     let Some(wanted) = std::env::var_os("QUIPU_TEST_TRANSLATOR") else {

@@ -144,7 +144,7 @@ fn bytes(scalar: S, elements: &[u64]) -> Argument {
     }
 }
 
-/// What a kernel gives, in each dialect.
+/// A kernel's results in each dialect.
 fn results(
     module: &Module,
     width: IndexWidth,
@@ -207,7 +207,7 @@ fn results(
     results
 }
 
-/// How two results may differ.
+/// The allowed difference of two results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Same {
     Bits,
@@ -509,7 +509,7 @@ macro_rules! floats {
                 cases
             }
 
-            /// What C's function of this name gives.
+            /// The result of C's function of this name.
             fn remainder(a: $type, b: $type) -> $type {
                 let truncated = a % b;
                 let (least, rest) = (truncated.abs(), b.abs() - truncated.abs());
@@ -749,7 +749,7 @@ const INEXACT: [(M, u64); 25] = [
     (M::Tanh, 5),
 ];
 
-/// What is exact for `f32`: computed in `f64`, whose error is far below.
+/// A result that is exact for `f32`: computed in `f64`, whose error is far below.
 fn inexact_natively(function: M, a: f64, b: f64) -> f64 {
     match function {
         M::Acos => a.acos(),

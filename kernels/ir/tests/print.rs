@@ -386,7 +386,8 @@ fn warps_are_of_one_thread_without_sub_groups() {
     }
 }
 
-/// What a target decides is not asked there, and what it never does is not there.
+/// Conditions that a target decides are not printed for it, and code that it never reaches is left
+/// out.
 #[test]
 fn targets_leave_out_what_they_never_do() {
     // `if doubles { if gpu && warp_size > 1 { wide() } else { narrow() } }`

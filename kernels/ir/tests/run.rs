@@ -254,7 +254,7 @@ fn points() {
     });
 }
 
-/// What `corpus::labels` says, in Rust.
+/// The results of `corpus::labels`, in Rust.
 fn labels_natively(i: u32) -> u32 {
     let mut sum = 0;
     'outer: for outer in 0..i {

@@ -85,7 +85,7 @@ impl Both {
         }))
     }
 
-    /// What they write to an argument, and the first fault: both the same.
+    /// The values that they write to an argument, and the first fault: both the same.
     #[track_caller]
     fn run(&self, launch: &Launch, written: usize) -> (Vec<u32>, Option<Fault>) {
         let [several, one] = self.0.each_ref().map(|program| {

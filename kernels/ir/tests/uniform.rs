@@ -9,7 +9,7 @@ use quipu_kernel_ir::{
     Value, WarpOperation,
 };
 
-/// Where threads part, and where they have to come together.
+/// The lines where threads part, and where they have to come together.
 const PARTS: u32 = 10;
 const MEETS: u32 = 20;
 
@@ -33,7 +33,7 @@ fn thread(f: &mut FunctionBuilder) -> Value {
     f.index(Origin::Block, Unit::Threads, 0)
 }
 
-/// Whether a number is 3.
+/// A value that is true if a number is 3.
 fn is_three(f: &mut FunctionBuilder, value: Value) -> Value {
     let scalar = f.type_of(value).scalar().unwrap();
     let three = f.literal(scalar, 3);

@@ -198,7 +198,7 @@ fn is_accepted(steps: &[Step]) -> bool {
     }
 }
 
-/// How a thread goes on.
+/// The next step of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Goes {
     On,
@@ -267,7 +267,7 @@ impl Thread {
     }
 }
 
-/// Whether all threads come to the same barriers.
+/// True if all threads come to the same barriers.
 fn come_together(steps: &[Step], passed: u32) -> bool {
     let came = |number| {
         let mut thread = Thread {

@@ -14,7 +14,7 @@ use quipu_kernel::{
     WorkDivision, erase, erase_block,
 };
 
-/// What the threads of `Misbehave` do.
+/// The deed of the threads of `Misbehave`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
     Nothing,

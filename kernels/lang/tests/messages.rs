@@ -17,10 +17,10 @@ use std::sync::LazyLock;
 /// Something that a macro refuses.
 struct Refused {
     name: &'static str,
-    /// What it is written as: `kernel`, say.
+    /// The way in which it is written: `kernel`, say.
     how: &'static str,
     source: &'static str,
-    /// What the message points at begins with this.
+    /// The beginning of the text that the message points at.
     at: &'static str,
     words: &'static str,
 }
@@ -71,7 +71,7 @@ const MACROS: &str = "macros.rs";
 /// The files whose lines have one error each.
 const ONE_EACH: [&str; 2] = ["calls.rs", "parameters.rs"];
 
-/// What is above its modules.
+/// The lines above its modules.
 const IMPORTS: [&str; 3] = ["use quipu_kernel::*;", "use std::ops::*;", "fn main() {}"];
 
 /// The errors of each line of each file, by the file's name and the line: where in the line, and
@@ -112,7 +112,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// What rustc says of all of them.
+/// rustc's messages for all of them.
 static SAID: LazyLock<Errors> = LazyLock::new(|| {
     // A package of its own, in which each file is a program.
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("messages");

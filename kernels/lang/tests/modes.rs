@@ -197,7 +197,7 @@ impl BlockKernel<1> for Warps {
     }
 }
 
-/// What `Warps` answers, from the definition.
+/// The answers of `Warps`, from the definition.
 fn warp_answers(threads: u64, warp_size: u32) -> Vec<[u64; 10]> {
     let size = u64::from(warp_size);
     let answers = |thread: u64| {
@@ -355,7 +355,7 @@ fn atomics_lose_nothing() {
     );
 }
 
-/// What threads of a block do that they should not.
+/// A deed of a block's threads that they should not do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
     EndEarly,

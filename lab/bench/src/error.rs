@@ -23,7 +23,7 @@ pub enum SubjectError {
     Failed {
         /// The subject's operation.
         what: String,
-        /// Why it did not work.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -41,7 +41,7 @@ impl SubjectError {
     }
 }
 
-/// Why a benchmark gave no report.
+/// The reason for which a benchmark gave no report.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BenchError {

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Why there are no results, or not those that were wanted.
+/// The reason for missing results, or for others than were wanted.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
     /// Standard output did not take what was written.

@@ -31,12 +31,12 @@ pub enum Kind {
     Enum(usize, &'static [i64]),
 }
 
-/// Where in an element what is.
+/// The layout of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The number of bytes that an element has, those between its fields included.
     pub size: usize,
-    /// At which byte of an element there is what.
+    /// The fields of an element, each with its first byte.
     pub fields: &'static [(usize, Kind)],
 }
 
@@ -222,7 +222,7 @@ pub struct Data {
 
 /// Types of elements.
 pub trait Element: Copy {
-    /// What is where in it.
+    /// The layout of the type.
     const LAYOUT: Layout;
 
     /// The element of such bytes.

@@ -17,7 +17,7 @@ pub struct Way {
     workers: u64,
 }
 
-/// Why a kernel did not come to its end.
+/// The reason for which a kernel did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The thread of the grid, where it is known.
@@ -27,8 +27,8 @@ pub struct Failure {
 }
 
 impl Way {
-    /// What all others are compared with: serial, at the best feature level, with checks, so that
-    /// failures are known by thread.
+    /// The way that all others are compared with: serial, at the best feature level, with checks,
+    /// so that failures are known by thread.
     #[must_use]
     pub fn checked() -> Self {
         let mut options = RunOptions::new();

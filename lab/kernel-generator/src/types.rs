@@ -166,7 +166,7 @@ impl Scalar {
     }
 }
 
-/// Where casts to integers and roundings turn.
+/// The values where casts to integers and roundings turn.
 const EDGES: [&str; 10] = [
     "127.5",
     "128.0",

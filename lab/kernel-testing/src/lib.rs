@@ -33,7 +33,7 @@ pub use cuda::CudaProgram;
 pub use launch::{Argument, Division, Launch};
 pub use opencl::{OpenClProgram, opencl_device, opencl_features, opencl_or_skip};
 
-/// Why a printed kernel was not compiled or run.
+/// The reason for which a printed kernel was not compiled or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestingError {

@@ -93,16 +93,16 @@ impl Random {
 /// One direction of a link. Times are from some moment on.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    /// When all that has left before is on its way.
+    /// The time at which all packets that have left before are on their way.
     free: Duration,
-    /// When the last packet arrives.
+    /// The time at which the last packet arrives.
     last: Duration,
     /// Until when nothing gets through.
     out: Duration,
 }
 
 impl Lane {
-    /// When a packet of so many bytes arrives that leaves now; never, if it is lost.
+    /// The arrival of a packet of so many bytes that leaves now; never, if it is lost.
     pub(crate) fn admit(
         &mut self,
         now: Duration,

@@ -80,8 +80,8 @@ struct Port {
 struct Connection {
     /// The numbers that the ends, in order, expect next of each other.
     expect: [Option<u32>; 2],
-    /// What they would, had they said so since the last that arrived: who has moved does not get
-    /// to.
+    /// The numbers that they would expect, had they said so since the last packet that arrived: an
+    /// end that has moved does not get to say so.
     arrived: [Option<u32>; 2],
     /// Nothing of it is passed on any more.
     is_reset: bool,
@@ -90,7 +90,7 @@ struct Connection {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Parcel {
     at: Duration,
-    /// Which of those that arrive at a time is first.
+    /// The number of a packet among those that arrive at a time.
     number: u64,
     to: usize,
     /// It is at the link of the machine that it goes to, and not yet through it.

@@ -63,7 +63,7 @@ pub(crate) struct FunctionPrinter<'m> {
     functions: &'m [String],
     function: &'m Function,
     names: Names,
-    /// What values are called, or the numbers that they are.
+    /// The names of values, or the numbers that they are.
     values: HashMap<Value, String>,
     locals: Vec<String>,
     loops: Vec<Loop<'m>>,

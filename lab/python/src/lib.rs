@@ -73,7 +73,7 @@ def saturated(number, low, high):
 #[derive(Clone, Copy, Debug)]
 pub struct Python;
 
-/// What there is on Python's side.
+/// The abilities of Python's side.
 const TARGET: Target = Target {
     doubles: true,
     clock: false,

@@ -59,7 +59,7 @@ impl Client {
         event.unwrap().wait().unwrap();
     }
 
-    /// What the host sees of a buffer from a byte on.
+    /// The bytes of a buffer that the host sees, from a byte on.
     fn see(&self, memory: &MemoryRef, offset: u64) -> (Event, Arc<Mutex<Vec<u8>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let own = seen.clone();
@@ -90,7 +90,7 @@ fn rig() -> Rig {
     Rig::new(devices, Limits::default())
 }
 
-/// What is to be seen: what is in use, and zeros.
+/// The expected bytes: those in use, and zeros.
 fn in_use(bytes: &[u8], used: u64, offset: u64) -> Vec<u8> {
     let used = usize::try_from(used).unwrap_or(usize::MAX).min(bytes.len());
     let mut expected = bytes.to_vec();

@@ -26,7 +26,7 @@ fn rig(devices: Vec<Device>) -> Rig {
     rig
 }
 
-/// How a connection ends.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     ByTheClient,

@@ -44,7 +44,7 @@ fn value(queue: &Queue, memory: &MemoryRef) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// What `rounds` rounds of one thread leave; each hears of its ends in another way than the one
+/// The result of `rounds` rounds of one thread; each hears of its ends in another way than the one
 /// before.
 fn rounds(queue: &Queue, memory: &MemoryRef, way: u64, rounds: u64) -> u64 {
     let mut expected = 0_u64;

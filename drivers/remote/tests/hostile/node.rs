@@ -32,11 +32,11 @@ pub(crate) fn others() -> Vec<Message<'static>> {
     samples.chain(drawn).collect()
 }
 
-/// What a session does instead of answering as it likes: its command stream, and its bulk stream,
-/// once that is there.
+/// The script of a session that does not answer as it likes: for its command stream, and its bulk
+/// stream, once that is there.
 pub(crate) type Script = Box<dyn FnOnce(Lane, &Receiver<Lane>) + Send>;
 
-/// What the node has done.
+/// The acts of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) ends: AtomicU64,
@@ -58,7 +58,7 @@ struct Shared {
     gate: Gate,
     said: Arc<Said>,
     others: Vec<Message<'static>>,
-    /// How the next session answers.
+    /// The seed of the next session's answers.
     seed: AtomicU64,
     /// The features that it does not take.
     lacks: AtomicU64,
@@ -66,7 +66,7 @@ struct Shared {
     stopping: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Who waits for a session's bulk stream.
+    /// Threads that wait for a session's bulk stream.
     bulks: Mutex<HashMap<[u8; 16], Sender<Lane>>>,
 }
 
@@ -573,7 +573,7 @@ fn has_more(socket: &TcpStream) -> bool {
     unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, flags) > 0 }
 }
 
-/// What a message asks for, if it is a command.
+/// The request of a message, if it is a command.
 pub(crate) fn of(message: &Message<'_>) -> Option<Asked> {
     let Message::Command(command) = message else {
         return None;

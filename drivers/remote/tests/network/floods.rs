@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// To where connections are made; that this process makes them.
 const FLOOD: &str = "QUIPU_TEST_FLOOD";
-/// What they say.
+/// Their words.
 const WORDS: &str = "QUIPU_TEST_WORDS";
 
 /// Connections in a second, if the machine gives them.
@@ -47,7 +47,7 @@ const EARLY: &str = "the name of a session that never comes";
 const NODE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 2);
 
-/// Where a flood comes from.
+/// The origin of a flood.
 struct Stranger {
     machine: Machine,
     _switch: Switch,
@@ -161,7 +161,7 @@ fn who_comes_from_where_others_connect_and_say_no_hello_gets_in() {
     }
 }
 
-/// What a client says first.
+/// A client's first message.
 fn client_hello() -> Vec<u8> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();

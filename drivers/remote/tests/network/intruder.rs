@@ -24,7 +24,7 @@ pub(crate) struct Intruder {
     node: Fingerprint,
     key: Key,
     random: Random,
-    /// How often it has been sent away.
+    /// The number of times that it has been sent away.
     pub(crate) refused: u64,
 }
 

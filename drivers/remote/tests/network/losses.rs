@@ -133,7 +133,7 @@ fn a_program_that_ends_leaves_nothing() {
     }
 }
 
-/// How a program ends.
+/// The end of a program.
 const WAY: &str = "QUIPU_TEST_WAY";
 const WAYS: [&str; 4] = ["exits", "exits, busy", "drops", "panics, busy"];
 
@@ -165,7 +165,7 @@ fn ending_client() {
     }
 }
 
-/// What a client's process has of the node, if this is one.
+/// A client process's objects on the node, if this is one.
 fn connected() -> Option<(Context, Queue, MemoryRef)> {
     let folder = std::env::var_os(CLIENT)?;
     let key = Key::of(

@@ -21,15 +21,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a node's keys are; that this process is a node.
+/// The folder of a node's keys; that this process is a node.
 const NODE: &str = "QUIPU_TEST_NODE";
-/// For how many seconds a node waits for first words.
+/// The seconds for which a node waits for first words.
 const HELLO: &str = "QUIPU_TEST_HELLO";
 /// Says that no time passes for a node: what it gives up it was told to.
 const STILL: &str = "QUIPU_TEST_STILL";
 /// Says that this process is a session's.
 const SESSION: &str = "QUIPU_TEST_SESSION";
-/// Where a client's key is; that this process is a client.
+/// The folder of a client's key; that this process is a client.
 pub(crate) const CLIENT: &str = "QUIPU_TEST_CLIENT";
 /// The key of the node that it uses.
 pub(crate) const KEY: &str = "QUIPU_TEST_KEY";
@@ -173,7 +173,7 @@ impl Served {
     }
 }
 
-/// Where the end of a process is seen that is another's child.
+/// The end of a process that is another's child, seen at a file.
 struct End(OwnedFd);
 
 impl End {
@@ -197,7 +197,7 @@ impl End {
     }
 }
 
-/// What a process has started; nothing if it is gone.
+/// The processes that a process has started; nothing if it is gone.
 fn children(process: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
     let lists = tasks.into_iter().flatten().flatten().map(|task| {
@@ -226,7 +226,7 @@ pub(crate) struct Site {
     pub(crate) relay: Relay,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: Key,
-    /// For how long the client waits for a connection that was lost.
+    /// The time for which the client waits for a connection that was lost.
     pub(crate) reconnect: Duration,
 }
 
@@ -311,7 +311,7 @@ impl Site {
         }
     }
 
-    /// How a node is.
+    /// The state of a node.
     pub(crate) fn status(&self, node: usize) -> Status {
         let node = &self.nodes[node];
         let dial = Dial {

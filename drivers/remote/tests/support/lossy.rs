@@ -57,7 +57,7 @@ pub(crate) fn names_the_node(error: &Error) -> bool {
     }
 }
 
-/// What a buffer holds: its first number, and what each byte behind that is.
+/// The content of a buffer: its first number, and the value of each byte behind that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Content {
     first: u64,
@@ -88,7 +88,7 @@ fn folded(value: u64, n: u64) -> u64 {
     value.wrapping_mul(31).wrapping_add(n)
 }
 
-/// Where a buffer's bytes are.
+/// The place of a buffer's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On this device of the node, and nowhere else.
@@ -131,7 +131,7 @@ struct Buffer {
     until: usize,
 }
 
-/// What became of the buffers of graphs.
+/// The results of the buffers of graphs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// Those that were written on the node, and nowhere else.

@@ -78,17 +78,17 @@ impl Natives for Suite {
 /// A node, and a client that is enrolled there.
 pub(crate) struct Rig {
     pub(crate) node: Node,
-    /// What clients call it.
+    /// The clients' name for it.
     pub(crate) name: &'static str,
     pub(crate) key: Key,
     pub(crate) address: String,
-    /// For how long clients wait for a connection that was lost.
+    /// The time for which clients wait for a connection that was lost.
     pub(crate) reconnect: Duration,
     /// And by what they measure it.
     pub(crate) timer: Arc<dyn Timer>,
-    /// For how long connections between nodes may take.
+    /// The time that connections between nodes may take.
     pub(crate) peer_patience: Duration,
-    /// What clients compress.
+    /// The compression that clients use.
     pub(crate) compression: Compression,
     spin: Duration,
     folder: tempfile::TempDir,
@@ -162,7 +162,7 @@ impl Rig {
         }
     }
 
-    /// What the node tells its client of itself.
+    /// The node's report on itself to its client.
     pub(crate) fn look(&self) -> Look {
         let dial = Dial {
             // Not by way of what clients use.
@@ -189,7 +189,7 @@ impl Rig {
         Device::all_of(&driver).unwrap()
     }
 
-    /// Where the client's key is.
+    /// The folder of the client's key.
     pub(crate) fn of_client(&self) -> std::path::PathBuf {
         self.folder.path().join("client")
     }
@@ -226,7 +226,8 @@ pub(crate) fn simulated(count: u8) -> Vec<Device> {
     Device::all_of(&driver).unwrap()
 }
 
-/// How often a fault is tried: some times, or `QUIPU_NETWORK_ROUNDS` in the environment.
+/// The number of times that a fault is tried: some times, or `QUIPU_NETWORK_ROUNDS` in the
+/// environment.
 pub(crate) fn rounds(some: u64) -> u64 {
     let said = std::env::var("QUIPU_NETWORK_ROUNDS").ok();
     said.and_then(|rounds| rounds.parse().ok()).unwrap_or(some)

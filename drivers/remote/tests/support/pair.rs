@@ -56,7 +56,7 @@ impl Pair {
         (of(&self.clients), of(&self.peers))
     }
 
-    /// What becomes of connections between the nodes.
+    /// Sets the fate of connections between the nodes.
     pub(crate) fn set_peers(&self, way: Way) {
         self.peers.iter().for_each(|relay| relay.set(way));
     }

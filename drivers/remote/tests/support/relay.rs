@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-/// What becomes of connections that come.
+/// The fate of connections that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// They go on until they are closed.
@@ -21,15 +21,15 @@ pub(crate) enum Way {
     Silent,
 }
 
-/// What waits at the relay.
+/// The messages that wait at the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Nothing,
     All,
-    /// What the node says.
+    /// All messages of the node.
     Answers,
-    /// What the node says on all connections but the first, which are for the bulk stream where
-    /// there is one session.
+    /// The messages of the node on all connections but the first, which are for the bulk stream
+    /// where there is one session.
     Bulk,
 }
 
@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl Relay {
-    /// A way to an address, open.
+    /// A relay to an address, open.
     pub(crate) fn to(address: &str, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().to_string();
@@ -110,12 +110,12 @@ impl Relay {
         *self.listening.lock().unwrap() = Some(listen(&self.shared, listener));
     }
 
-    /// A way that leads nowhere yet.
+    /// A relay that leads nowhere yet.
     pub(crate) fn nowhere(seed: u64) -> Self {
         Self::to("", seed)
     }
 
-    /// Where it leads from now on.
+    /// Sets the address that it leads to from now on.
     pub(crate) fn lead_to(&self, address: &str) {
         address.clone_into(&mut self.shared.to.lock().unwrap());
     }
@@ -125,13 +125,13 @@ impl Relay {
         self.shared.bytes.load(Ordering::SeqCst)
     }
 
-    /// What is not passed on for now.
+    /// Sets the messages that are not passed on for now.
     pub(crate) fn hold(&self, held: Held) {
         *self.shared.held.lock().unwrap() = held;
         self.shared.released.notify_all();
     }
 
-    /// What becomes of connections from now on. Those that are there are cut.
+    /// Sets the fate of connections from now on. Those that are there are cut.
     pub(crate) fn set(&self, way: Way) {
         self.shared.way.lock().unwrap().0 = way;
         self.cut();
@@ -151,12 +151,12 @@ impl Relay {
         }
     }
 
-    /// How many connections came to nothing.
+    /// The number of connections that came to nothing.
     pub(crate) fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
     }
 
-    /// How many connections were cut.
+    /// The number of connections that were cut.
     pub(crate) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }

@@ -56,7 +56,7 @@ impl State {
 }
 
 impl Rounds {
-    /// A way to an address, for a client that is done after these rounds.
+    /// A relay to an address, for a client that is done after these rounds.
     pub(crate) fn to(address: &str, rounds: &[Round]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().to_string();
@@ -80,7 +80,7 @@ impl Rounds {
         }
     }
 
-    /// How many rounds there were in which the client has spoken, and how many connections. More
+    /// The number of rounds in which the client has spoken, and the number of connections. More
     /// rounds than were expected are one for each time that the client has spoken.
     pub(crate) fn count(&self) -> (usize, usize) {
         let state = self.shared.state.lock().unwrap();

@@ -40,7 +40,7 @@ use support::{Rig, pool};
 /// Messages of a session, about.
 const STEPS: u64 = 200;
 
-/// What a test's kernel does to each byte that it may write.
+/// The effect of a test's kernel on each byte that it may write.
 #[derive(Clone, Copy)]
 enum Does {
     Nothing,
@@ -50,7 +50,7 @@ enum Does {
     Adds(usize),
 }
 
-/// What the panic of a test's kernel says.
+/// The message of the panic of a test's kernel.
 const PANIC: &str = "a test's kernel panics";
 
 impl NativeKernel for Does {

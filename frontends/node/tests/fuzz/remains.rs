@@ -42,14 +42,14 @@ pub(crate) fn bytes_in_use() -> i64 {
 /// which are kept for the next.
 const GROWTH: i64 = 4 << 20;
 
-/// What there is at a moment when there is no session.
+/// Threads, files and memory at a moment when there is no session.
 pub(crate) struct Remains {
     threads: BTreeMap<String, usize>,
     files: usize,
     bytes: i64,
 }
 
-/// How many threads there are of each name that a session's threads have.
+/// The number of threads of each name that a session's threads have.
 fn threads() -> BTreeMap<String, usize> {
     let mut threads = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task").unwrap() {

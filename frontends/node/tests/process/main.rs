@@ -35,7 +35,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Says that this process is a session's.
 const IS_SESSION: &str = "QUIPU_TEST_SESSION";
-/// Where the node's keys are, and where it listens, which is for nobody in a session to know.
+/// The folder of the node's keys, and the address where it listens, which is for nobody in a
+/// session to know.
 const KEYS: &str = "QUIPU_TEST_KEYS";
 
 /// A pool, and behind it devices that take code.
@@ -125,7 +126,7 @@ fn launch_on(client: &mut Client, device: u32, event: u64, program: u64) {
     client.send(&[message]);
 }
 
-/// How a client's session ends.
+/// The error with which a client's session ends.
 fn end(client: &mut Client) -> LinkError {
     loop {
         if let Err(error) = client.next(|_| ()) {

@@ -215,7 +215,8 @@ pub(super) fn behave() -> Result<(), String> {
     Ok(())
 }
 
-/// What nobody in a session should get at; the kernel fails with what it did.
+/// Attempts at everything that nobody in a session should get at; the kernel fails with those that
+/// succeeded.
 pub(super) fn pry() -> Result<(), String> {
     let node = std::os::unix::process::parent_id();
     let mut done = Vec::new();
@@ -301,7 +302,7 @@ pub(super) fn pry() -> Result<(), String> {
     Err(done.join(", "))
 }
 
-/// What touches other processes of the user, and new namespaces, as far as it can be had.
+/// Attempts that touch other processes of the user, and new namespaces, as far as they can be had.
 fn reach_of_others(node: libc::pid_t) -> Vec<String> {
     let mut done = Vec::new();
     let mut tried = |what: &str, result: libc::c_long| {
@@ -367,7 +368,7 @@ fn has_nvidia() -> bool {
     std::path::Path::new("/dev/nvidiactl").exists()
 }
 
-/// What the system says of the process and its threads, as far as it can be changed.
+/// The system's files on the process and its threads, as far as they can be changed.
 fn words_of_the_system() -> Vec<String> {
     // SAFETY: it takes nothing.
     let thread = unsafe { libc::gettid() };
@@ -398,8 +399,8 @@ fn words_of_the_system() -> Vec<String> {
     done
 }
 
-/// What another process is given, as far as it can be without another's doing: it would keep memory
-/// and files that belong to none.
+/// Gifts to another process, as far as they can be had without another's doing: it would keep
+/// memory and files that belong to none.
 fn gifts() -> Vec<String> {
     let mut ends = [0; 2];
     // SAFETY: there is room for two.
@@ -506,7 +507,8 @@ fn listen_without_a_file() -> std::io::Result<std::os::fd::OwnedFd> {
     }
 }
 
-/// What GPUs' libraries do before they compute; the kernel fails with what it could not do.
+/// The steps of GPUs' libraries before they compute; the kernel fails with those that it could not
+/// do.
 pub(super) fn do_as_drivers_do() -> Result<(), String> {
     let mut failed = Vec::new();
     let mut tried = |what: &str, done: std::io::Result<()>| {

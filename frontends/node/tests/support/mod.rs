@@ -130,7 +130,7 @@ pub(crate) struct Client {
     sent: u64,
     /// Messages with numbers that came, if it is the stream's first connection.
     received: u64,
-    /// How commands have ended that nobody has asked for yet.
+    /// The ends of commands that nobody has asked for yet.
     ended: Vec<(u64, Option<(Failure, String)>)>,
 }
 
@@ -170,7 +170,7 @@ impl Client {
         let _ = self.connection.send(&message);
     }
 
-    /// What comes next that is not an acknowledgement.
+    /// The next message that is not an acknowledgement.
     pub(crate) fn next<T>(&mut self, take: impl Fn(&Message<'_>) -> T) -> Result<T, LinkError> {
         loop {
             let taken = self.connection.receive_as(|message| match message {
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    /// How a command ends, or has ended: those that do not wait for each other end in any order.
+    /// The end of a command: those that do not wait for each other end in any order.
     pub(crate) fn end_of(&mut self, wanted: u64) -> Option<(Failure, String)> {
         loop {
             if let Some(at) = self.ended.iter().position(|(event, _)| *event == wanted) {
@@ -218,7 +218,7 @@ impl Client {
         }
     }
 
-    /// Why the node sends us away.
+    /// The reason for which the node sends us away.
     pub(crate) fn goodbye(&mut self) -> GoodbyeReason {
         loop {
             match self.next(|_| ()) {

@@ -104,7 +104,7 @@ fn decoded(of: cl_image_format, bytes: &[u8]) -> [f64; 4] {
     }
 }
 
-/// How kernels read a format.
+/// The suffix of the functions by which kernels read a format.
 fn suffix(of: cl_image_format) -> &'static str {
     match of.image_channel_data_type {
         CL_SIGNED_INT8 | CL_SIGNED_INT16 | CL_SIGNED_INT32 => "i",

@@ -167,7 +167,7 @@ pub(crate) fn extension<T: Copy>(name: &str) -> T {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// Where the library was built: beside the test, as what it depends on.
+/// The path of the library that was built: beside the test, which depends on it.
 pub(crate) fn path() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.parent().unwrap().join("libquipu_opencl.so");
@@ -198,7 +198,7 @@ pub(crate) fn ok(code: cl_int) {
     assert_eq!(code, CL_SUCCESS);
 }
 
-/// How far the command of an event has come.
+/// The status of an event's command.
 pub(crate) fn status(event: cl_event) -> cl_int {
     let mut status = 77;
     // SAFETY: room for one number.
@@ -274,7 +274,7 @@ impl Setup {
         })
     }
 
-    /// What a buffer holds, once the queue has come there.
+    /// The content of a buffer, once the queue has come there.
     pub(crate) fn read<T: Copy + Default>(&self, buffer: cl_mem, count: usize) -> Vec<T> {
         let mut values = vec![T::default(); count];
         let bytes = size_of_val(&values[..]);

@@ -20,7 +20,7 @@ fn folded(x: u32, with: u32) -> u32 {
     x.wrapping_mul(31).wrapping_add(with)
 }
 
-/// What a test does with a queue whose native queues are of a type.
+/// A test of a queue whose native queues are of a type.
 trait Test {
     fn of<N: NativeQueue<Memory = NativeBytes>>(&self, context: &Context, queue: &Queue);
 }

@@ -10,7 +10,7 @@ fn options() -> Options {
     Options::new(Python, IndexWidth::Bits64)
 }
 
-/// What Python shows of a printed kernel and lines behind it. `None` where there is no Python.
+/// Python's output for a printed kernel and lines behind it. `None` where there is no Python.
 fn shown(source: &str, then: &str) -> Option<String> {
     let program = format!("{source}\n\n{then}\n");
     let output = Command::new("python3").args(["-c", &program]).output();

@@ -175,7 +175,7 @@ fn a_variable_of_nothing_has_no_elements() {
     assert!(EMPTY.buffer(&context).unwrap().is_empty());
 }
 
-/// What is passed for a parameter, or not, is none of the source's business.
+/// The source does not depend on a parameter's being passed.
 #[test]
 fn the_source_is_that_of_a_kernel_that_is_passed_them() {
     mod passed {

@@ -54,8 +54,7 @@ unsafe impl Driver for Lazy {
         }
     }
 
-    /// What it holds is brought about by waits for it alone: nobody else has to
-    /// count on it.
+    /// Only waits for its commands bring them about: nobody else has to count on it.
     fn is_idle(&self) -> bool {
         true
     }
@@ -167,7 +166,7 @@ fn a_wait_that_could_never_end_is_an_error() {
     assert!(held.is_complete());
 }
 
-/// What a thread keeps until it ends, and then uses for the last time.
+/// The things that a thread keeps until it ends, and then uses for the last time.
 struct AtTheEnd(Queue, Buffer<u32>, std::sync::mpsc::Sender<Vec<u32>>);
 
 impl AtTheEnd {

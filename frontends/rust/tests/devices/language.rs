@@ -77,7 +77,7 @@ pub(crate) fn threads_of_a_warp_exchange_values(each_queue: EachQueue) {
     });
 }
 
-/// What a pair of blocks has seen of each other.
+/// The faults that a pair of blocks can see of each other.
 const SEEN: [&str; 2] = [
     "a flag before what was written before it",
     "neither of two writes",

@@ -16,7 +16,7 @@ mod loopback;
 #[cfg(unix)]
 mod place;
 
-/// What a process does: the name of a function, and of a driver.
+/// The part of a process: the name of a function, and of a driver.
 #[cfg(unix)]
 const PART: &str = "QUIPU_TEST_PART";
 

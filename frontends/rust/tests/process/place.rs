@@ -7,7 +7,7 @@ use quipu::simulation::Configuration;
 
 pub(crate) const DRIVERS: [&str; 5] = ["cpu", "serial", "sim", "opencl", "remote"];
 
-/// What is said where there is no such device.
+/// The message where there is no such device.
 pub(crate) const NOT_HERE: &str = "there is no such device";
 
 /// A queue of a device, and what keeps it.

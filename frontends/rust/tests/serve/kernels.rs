@@ -223,7 +223,7 @@ pub(crate) fn offset<'b>(by: f32, x: &'b Buffer<f32>, y: &'b mut Buffer<f32>) ->
     offset_by!(by).call(x, y)
 }
 
-/// What there is to do with one.
+/// The operations of a test on one.
 pub(crate) trait Nameless<'b> {
     fn launch(self, queue: &Queue, length: usize) -> quipu::Result<Event>;
     fn register(kernels: Kernels, call: impl FnOnce(Unpassed) -> Self) -> Kernels;

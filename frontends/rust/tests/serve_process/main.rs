@@ -62,7 +62,7 @@ fn main() {
     );
 }
 
-/// What is said by a session's process that no node has started.
+/// The message of a session's process that no node has started.
 fn without_a_node(arguments: &[&str]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(arguments).env("QUIPU_SERVES_SESSION", "1");

@@ -9,7 +9,7 @@ use quipu::serve::Server;
 use quipu::{DeviceKind, ErrorKind};
 use std::path::Path;
 
-/// How this program is started for a session of a node of these devices.
+/// The argument by which this program is started for a session of a node of these devices.
 pub(crate) const SESSION: &str = "--opencl";
 
 fn devices() -> quipu::Result<Vec<Device>> {

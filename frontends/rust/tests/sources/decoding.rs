@@ -154,7 +154,7 @@ fn of_sides(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
     jpeg
 }
 
-/// What says that it is large is refused before there is room made for it.
+/// A picture that says that it is large is refused before there is room made for it.
 #[test]
 fn pictures_that_are_too_large_are_refused() {
     let context = context();
@@ -175,7 +175,7 @@ fn pictures_that_are_too_large_are_refused() {
     assert!(small.decode("decode_jpeg", &jpeg).is_err());
 }
 
-/// Whatever comes fails its command and nothing else.
+/// Any bytes fail their command and nothing else.
 #[test]
 fn bytes_that_make_no_sense_fail_their_command_alone() {
     let context = context();

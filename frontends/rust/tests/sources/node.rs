@@ -67,7 +67,7 @@ impl Rig {
     }
 }
 
-/// A way to an address that counts what goes there and back.
+/// A relay to an address that counts the bytes there and back.
 fn count(to: &str, bytes: &Arc<AtomicU64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().to_string();
@@ -155,7 +155,7 @@ fn frames_are_decoded_where_they_are() {
     assert!(is_like(&pixels, &raw.bytes()));
 }
 
-/// What makes no sense fails there, and the session goes on.
+/// Bytes that make no sense fail there, and the session goes on.
 #[test]
 fn a_node_outlives_what_makes_no_sense() {
     let rig = Rig::new();
@@ -178,8 +178,7 @@ fn a_node_outlives_what_makes_no_sense() {
     event.unwrap().wait().unwrap();
 }
 
-/// What is read, written, copied and brought from one side to the other is what is in use, and no
-/// more.
+/// Only bytes in use are read, written, copied and brought from one side to the other.
 #[test]
 fn only_what_is_in_use_is_sent() {
     const ROOM: usize = 1 << 20;

@@ -14,7 +14,7 @@ include!("guide_kernels.rs");
 /// Lengths that no block's part divides.
 const LENGTH: usize = 1003;
 
-/// What the guide says of them: a barrier costs little on a processor.
+/// The guide's promise for them: a barrier costs little on a processor.
 #[test]
 fn its_kernels_with_barriers_are_loops_over_threads() {
     const { assert!(<block_sum as BlockKernel<1>>::IN_PHASES) };

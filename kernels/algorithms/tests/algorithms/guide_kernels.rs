@@ -1,7 +1,7 @@
 // More kernels of `docs/kernels.md` and of the front end's examples, letter by letter, which nobody
 // times.
 
-/// Where each element's thread is.
+/// The place of each element's thread.
 #[kernel]
 fn places(acc: &impl Accelerator<1>, mut blocks: OwnElements<u32>, mut threads: OwnElements<u32>) {
     for (_, block) in blocks.each() {
@@ -58,7 +58,7 @@ async fn rounds(acc: &impl BlockAccelerator<1>, equal: &[u32], mut y: OwnElement
     }
 }
 
-/// How many of the numbers are even.
+/// The number of even numbers.
 #[kernel]
 async fn count_even(
     acc: &impl BlockAccelerator<1>,

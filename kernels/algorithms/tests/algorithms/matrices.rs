@@ -34,7 +34,7 @@ fn transposes() {
     });
 }
 
-/// Of which as many as of small ones would be more than a thread's stack has.
+/// As many of these elements as of small ones would not fit on a thread's stack.
 #[test]
 fn transposes_large_elements() {
     on_each_device(|context, queue| {
@@ -123,8 +123,8 @@ fn multiplies_in_the_promised_order() {
     }
 }
 
-/// What is summed at once, and how the work is divided, makes no difference. The kernel is one for
-/// processors: GPUs have no room for its tiles.
+/// The numbers that are summed at once, and the division of the work, make no difference. The
+/// kernel is one for processors: GPUs have no room for its tiles.
 #[test]
 fn multiplies_with_any_registers() {
     fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)

@@ -29,7 +29,7 @@ pub(crate) fn compare_in<T: NoUninit>(how: &str, one: &[T], other: &[T]) {
     }
 }
 
-/// What a kernel is given for a parameter, and keeps what the kernel makes of it.
+/// A kernel's argument for a parameter, which keeps the kernel's results.
 pub(crate) trait Given: Clone {
     /// As a native launch takes it.
     type Passed<'b>
@@ -44,7 +44,7 @@ pub(crate) trait Given: Clone {
     fn compare_printed(&self, how: &str, launch: &Launch, at: usize);
 }
 
-/// What a kernel is given for all parameters.
+/// A kernel's arguments for all parameters.
 pub(crate) trait GivenAll {
     /// That others have the same bits.
     fn compare(&self, how: &str, other: &Self);
@@ -83,19 +83,19 @@ pub(crate) struct Struct<S, F>(pub(crate) S, pub(crate) F);
 #[derive(Clone)]
 pub(crate) struct Index(pub(crate) usize);
 
-/// What is read.
+/// An input.
 #[derive(Clone)]
 pub(crate) struct Input<T>(pub(crate) Vec<T>);
 
-/// What is read, in several dimensions.
+/// An input of several dimensions.
 #[derive(Clone)]
 pub(crate) struct InputView<T, const D: usize>(pub(crate) Vec<T>, pub(crate) [usize; D]);
 
-/// What is written.
+/// An output.
 #[derive(Clone)]
 pub(crate) struct Output<T>(pub(crate) Vec<T>);
 
-/// What is written, in several dimensions.
+/// An output of several dimensions.
 #[derive(Clone)]
 pub(crate) struct OutputView<T, const D: usize>(pub(crate) Vec<T>, pub(crate) [usize; D]);
 
@@ -151,7 +151,7 @@ impl<T: NoUninit> Given for Input<T> {
     fn compare_printed(&self, _: &str, _: &Launch, _: usize) {}
 }
 
-/// How far neighbours along each dimension are apart, without gaps.
+/// The distance of neighbours along each dimension, without gaps.
 fn strides<const D: usize>(extent: [usize; D]) -> [usize; D] {
     let mut strides = [1; D];
     for d in (1..D).rev() {

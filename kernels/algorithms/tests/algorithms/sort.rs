@@ -97,7 +97,7 @@ fn radix_sorts_stably() {
     });
 }
 
-/// Where each part's elements of each value of the lowest byte begin, of so many parts.
+/// The beginnings of each part's elements of each value of the lowest byte, of so many parts.
 fn places_of_digits(keys: &[u32], parts: usize) -> Vec<u64> {
     let mut counts = vec![0_u64; 256 * parts];
     let share = keys.len().div_ceil(parts);
@@ -191,7 +191,7 @@ fn radix_sorts_every_type_of_key() {
     });
 }
 
-/// What every type of key is sorted by, between neighbours in its order.
+/// Keys of every type: the integers by which they are sorted rise between neighbours in its order.
 #[test]
 fn integers_have_the_order_of_keys() {
     fn rises<K: RadixKey>(keys: &[K]) {
@@ -309,7 +309,7 @@ fn merge_sorts_downwards() {
     });
 }
 
-/// What is no order gives anything, but ends, without an error.
+/// A comparison that is no order gives anything, but ends, without an error.
 #[test]
 fn ends_without_an_order() {
     on_each_device(|context, queue| {

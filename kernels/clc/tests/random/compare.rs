@@ -11,10 +11,10 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// What came of a program.
+/// The outcome of a program.
 pub(crate) enum Outcome {
     Agrees,
-    /// What they have written differs.
+    /// Their results differ.
     Differs(String),
     /// The compiler refuses it, or fails.
     Refused(String),
@@ -56,7 +56,7 @@ pub(crate) fn text(programs: &[&Program]) -> String {
     )
 }
 
-/// What comes of each program.
+/// The outcome of each program.
 pub(crate) fn outcomes(reference: &Reference, programs: &[&Program]) -> Vec<Outcome> {
     let text = text(programs);
     let alone = |fault: Outcome| match programs {
@@ -87,7 +87,7 @@ pub(crate) fn outcomes(reference: &Reference, programs: &[&Program]) -> Vec<Outc
     each.collect()
 }
 
-/// How many numbers there are of what a kernel reads and writes: `in`, `out`, `mem`, `totals`.
+/// The numbers of elements of a kernel's memory: `in`, `out`, `mem`, `totals`.
 fn sizes(program: &Program) -> [usize; 4] {
     let items = program.items() * program.groups.iter().product::<usize>();
     [items, items, items, 5]

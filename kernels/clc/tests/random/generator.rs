@@ -10,14 +10,14 @@ use Statement::{Fixed, Nested, Text};
 /// The most work-items of a group; local arrays have as many elements.
 pub(crate) const MOST_ITEMS: usize = 128;
 
-/// What may be read.
+/// A variable that may be read.
 #[derive(Clone)]
 pub(crate) struct Variable {
     pub(crate) name: String,
     pub(crate) of: Type,
-    /// Whether it is the same for all work-items of a group.
+    /// True if it is the same for all work-items of a group.
     pub(crate) same: bool,
-    /// Whether it may be written.
+    /// True if it may be written.
     may_change: bool,
 }
 
@@ -37,13 +37,13 @@ struct Function {
     takes: Vec<Type>,
     /// The type behind its pointer to private memory, if it takes one.
     changes: Option<Type>,
-    /// Whether work-items wait in it.
+    /// True if work-items wait in it.
     waits: bool,
-    /// Whether it has functions that all work-items of a group have to call.
+    /// True if it has functions that all work-items of a group have to call.
     is_collective: bool,
 }
 
-/// What a statement stands in.
+/// The place of a statement.
 #[derive(Clone, Copy)]
 struct Place {
     /// All work-items of the group come here together.
@@ -51,7 +51,7 @@ struct Place {
     /// A loop that `break` and `continue` may be said of here.
     in_loop: bool,
     depth: usize,
-    /// What the function gives; none in a kernel.
+    /// The type of the function's result; none in a kernel.
     gives: Option<Type>,
     /// Work-items may return while others go on.
     may_return: bool,
@@ -65,9 +65,9 @@ pub(crate) struct Generator {
     locals: Vec<(String, Type)>,
     functions: Vec<Function>,
     names: usize,
-    /// How many more statements there may be.
+    /// The number of statements that there may still be.
     left: usize,
-    /// Whether the function that is written has functions that all work-items of a group have to
+    /// True if the function that is written has functions that all work-items of a group have to
     /// call.
     is_collective: bool,
 }
@@ -307,7 +307,7 @@ impl Generator {
         vec![one]
     }
 
-    /// Whether a value may be the same for all: only where all come to.
+    /// True if a value may be the same for all: only where all come to.
     fn may_be_same(&mut self, place: Place) -> bool {
         place.together && self.random.percent(40)
     }

@@ -26,7 +26,7 @@ pub(crate) struct Program {
     pub(crate) groups: [usize; 3],
     /// The kernel's last two arguments.
     pub(crate) numbers: (i32, u32),
-    /// Whether it is compiled for its size of work-groups alone, or for any.
+    /// True if it is compiled for its size of work-groups alone, and not for any.
     pub(crate) is_of_size: bool,
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 type Run =
     unsafe extern "C" fn(*const c_void, *const *mut c_void, *const usize, *const usize, i32) -> i32;
 
-/// What compiles them.
+/// The compiler of references.
 pub(crate) struct Reference {
     folder: tempfile::TempDir,
     clang: PathBuf,

@@ -100,8 +100,8 @@ impl Launch {
     }
 }
 
-/// What the process writes to its standard output meanwhile. The test is the only one there, so
-/// nothing else does.
+/// The process's standard output meanwhile. The test is the only one there, so nothing else writes
+/// to it.
 #[cfg(unix)]
 #[allow(dead_code)]
 pub(crate) fn printed(run: impl FnOnce()) -> String {

@@ -30,7 +30,7 @@ struct Machine {
 
 #[device(crate = quipu_kernel)]
 impl Machine {
-    /// How deep it is then, if that goes; otherwise nothing has changed.
+    /// True if there is room for the value; otherwise nothing has changed.
     fn push(&mut self, value: u32) -> bool {
         if self.depth as usize >= 4 {
             return false;
@@ -138,7 +138,7 @@ fn empty_after(machine: Machine, steps: u32) -> Machine {
     Machine { steps, ..machine }
 }
 
-/// How something is told of another: a trait with a constant and a type that is generic.
+/// A distance of two values: a trait with a constant and a type that is generic.
 #[device(crate = quipu_kernel)]
 trait Metric {
     const SCALE: f32;

@@ -4,7 +4,8 @@ use super::{check, division, natively, run_printed};
 use quipu_kernel::{Accelerator, OwnElements, kernel};
 use quipu_kernel_testing::Argument;
 
-/// What all integers have: of `x`, and of `x` and its neighbour, which may be zero and is no -1.
+/// The methods of all integers: of `x`, and of `x` and its neighbour, which may be zero and is no
+/// -1.
 macro_rules! of_integer {
     ($name:ident, $integer:ident, $unsigned:ident) => {
         #[kernel(crate = quipu_kernel)]

@@ -308,7 +308,7 @@ fn says(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<u32>) {
     }
 }
 
-/// What a process of its own prints, in any order, of the lines that `says` writes.
+/// The output of a process of its own, in any order, of the lines that `says` writes.
 fn said_by(test: &str) -> Vec<String> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", test])

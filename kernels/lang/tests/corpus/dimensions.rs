@@ -36,7 +36,7 @@ fn places<const D: usize>(acc: &impl Accelerator<D>, y: RawMut<u32>) {
     unsafe { y.write(number, all) };
 }
 
-/// What lies across from each element, along all axes, and where that is.
+/// The element that lies across from each element, along all axes, and its place.
 #[kernel(crate = quipu_kernel)]
 fn across<const D: usize>(
     _acc: &impl Accelerator<D>,

@@ -62,7 +62,7 @@ async fn swapped_raw(
     }
 }
 
-/// Which array it is depends on the round.
+/// The round decides which array it is.
 #[kernel(crate = quipu_kernel)]
 async fn chosen_raw(
     acc: &impl BlockAccelerator<1>,

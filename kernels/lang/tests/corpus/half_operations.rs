@@ -28,7 +28,7 @@ const UPPER: Format = Format {
     bias: 127,
 };
 
-/// What any NaN is compared as.
+/// The bits as which any NaN is compared.
 const NAN: u32 = 0xffff;
 
 impl Format {

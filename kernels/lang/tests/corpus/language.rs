@@ -351,7 +351,7 @@ fn runs_fences() {
     }
 }
 
-/// What neighbours in a warp say, by what their lanes say of them: whatever a warp's size.
+/// The words of neighbours in a warp, by those of their lanes: for any size of a warp.
 #[kernel(crate = quipu_kernel)]
 async fn neighbours(acc: &impl BlockAccelerator<1>, mut y: OwnElements<[u32; 4]>) {
     let (lane, size) = (acc.lane(), acc.warp_size());

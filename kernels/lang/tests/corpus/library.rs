@@ -34,7 +34,7 @@ macro_rules! check_nearly {
     }};
 }
 
-/// What the second argument holds after a launch.
+/// The content of the second argument after a launch.
 fn printed_like<T: bytemuck::AnyBitPattern>(_: &[T], launch: &Launch) -> Vec<T> {
     launch.elements(1)
 }

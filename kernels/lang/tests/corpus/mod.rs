@@ -75,7 +75,7 @@ pub(crate) fn line_of(file: &str, mark: &str) -> u32 {
     line
 }
 
-/// What a test passes, as a launch of printed code is given it, and as it is compared afterwards.
+/// A test's argument, as a launch of printed code gets it, and as it is compared afterwards.
 pub(crate) trait Passed {
     fn argument(&self) -> Argument;
     fn compare(&self, _launch: &Launch, _at: usize) {}

@@ -14,7 +14,7 @@ fn quarter(x: u32) -> Option<u32> {
     halved(half_of_it)
 }
 
-/// Why there is no result.
+/// The result, or the reason for which there is none.
 #[device(crate = quipu_kernel)]
 fn difference(a: u32, b: u32) -> Result<u32, u8> {
     if b == 0 {

@@ -75,7 +75,7 @@ fn conditions(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
-/// Where a number is, by leaving what does not match.
+/// The place of a number: others are left out as they do not match.
 #[device(crate = quipu_kernel)]
 fn place_of(x: &[u32], wanted: u32) -> u32 {
     for (i, v) in x.iter().enumerate() {
@@ -168,7 +168,7 @@ fn parts(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     }
 }
 
-/// How many elements a slice has is part of what a pattern asks.
+/// The number of a slice's elements is part of a pattern.
 #[kernel(crate = quipu_kernel)]
 fn lengths(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {

@@ -17,7 +17,7 @@ fn printed(module: &Module, dialect: Dialect, elements: ElementOrder) -> String 
     module.print(dialect, &options).unwrap().source
 }
 
-/// Which of these words are in C99, in OpenCL C for a processor and for a GPU, and in CUDA C.
+/// The words among these that are in C99, in OpenCL C for a processor and for a GPU, and in CUDA C.
 fn found<const N: usize>(module: &Module, words: [&str; N]) -> [[bool; 4]; N] {
     let sources = [
         printed(module, Dialect::C99, ElementOrder::Contiguous),

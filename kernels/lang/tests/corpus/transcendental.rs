@@ -4,10 +4,10 @@
 use super::{Passed, division, natively, run_printed};
 use quipu_kernel::{Accelerator, Float, KernelData, OwnElements, kernel};
 
-/// How far apart two may be, in the order of `functions`: what OpenCL allows a device (*The OpenCL
-/// C Specification*, "Relative Error as ULPs"), which is more than C libraries need, and 1 for what
-/// runs natively. But for `atanh`, which std computes by a formula that loses more near -1 than
-/// OpenCL allows. (As its `acosh` does near 1, where it is not asked.)
+/// The allowed distances of two results, in the order of `functions`: those that OpenCL allows a
+/// device (*The OpenCL C Specification*, "Relative Error as ULPs"), which are more than C libraries
+/// need, and 1 for native code. But for `atanh`, which std computes by a formula that loses more
+/// near -1 than OpenCL allows. (As its `acosh` does near 1, where it is not asked.)
 const ULPS: [u64; 25] = [
     5, 5, 5, 5, 6, 7, 21, 3, 5, 5, 17, 4, 4, 4, 5, 4, 3, 4, 4, 17, 3, 5, 5, 6, 6,
 ];

@@ -19,7 +19,7 @@ async fn warp_sum(acc: &impl BlockAccelerator<1>, value: u32) -> u32 {
     sum
 }
 
-/// Which of the block's threads say yes: how many, one, all.
+/// Votes of the block's threads: their number, one, all.
 #[device(crate = quipu_kernel)]
 async fn votes(acc: &impl BlockAccelerator<1>, yes: bool) -> u32 {
     if acc.extent(Block, Threads)[0] == 1 {

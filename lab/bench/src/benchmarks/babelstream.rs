@@ -48,7 +48,7 @@ struct Side<'a> {
     bandwidths: Bandwidths,
 }
 
-/// Which side gets its memory first. The later arrays are often a few per cent faster, whatever
+/// The side that gets its memory first. The later arrays are often a few per cent faster, whatever
 /// runs on them, so either side is later once.
 #[derive(Clone, Copy)]
 enum First {

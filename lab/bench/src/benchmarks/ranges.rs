@@ -9,8 +9,8 @@ use crate::reference::ranges::{RangePattern, changed_in_order};
 
 const UNIT: &str = "ns/command";
 
-/// How much longer a command may take in a queue that is four times as long: four, if it waited for
-/// a part of all before it.
+/// The factor by which a command may take longer in a queue that is four times as long: four, if it
+/// waited for a part of all before it.
 const LIMIT: f64 = 2.0;
 
 /// The benchmark `ranges`.

@@ -16,8 +16,8 @@ use crate::subject::{RecordedOutcome, Run};
 
 const UNIT: &str = "ns/command";
 
-/// How much of the time of an enqueue and run a launch may take, at most: where many commands wait
-/// for nothing, to run them is most of it on both sides.
+/// The largest part of the time of an enqueue and run that a launch may take: where many commands
+/// wait for nothing, their run is most of it on both sides.
 const LIMIT: f64 = 1.0;
 
 /// The benchmark `recorded`.

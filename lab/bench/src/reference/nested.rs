@@ -28,7 +28,7 @@ pub enum Growth {
     /// A Fibonacci number by its definition: two children each, and below `cutoff` one function
     /// that calls itself.
     Fibonacci {
-        /// Which number.
+        /// Its number.
         number: u32,
         /// Tasks of smaller numbers compute them.
         cutoff: u32,

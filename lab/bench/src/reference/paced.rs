@@ -46,7 +46,7 @@ pub struct Paced(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     shape: Shape,
-    /// When the next byte can go, to the node and from there.
+    /// The times at which the next byte can go, to the node and from there.
     free: [Mutex<Instant>; 2],
     bytes: AtomicU64,
     /// Nanoseconds that threads of this have had a processor.
@@ -100,7 +100,7 @@ impl Paced {
 }
 
 impl Shared {
-    /// When so many bytes have gone in a direction, if they are to go now.
+    /// The time at which so many bytes have gone in a direction, if they are to go now.
     fn take(&self, direction: usize, bytes: usize) -> Instant {
         let lasts = Duration::from_secs_f64(bytes as f64 / self.shape.rates[direction]);
         let mut free = self.free[direction]

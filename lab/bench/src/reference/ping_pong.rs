@@ -22,7 +22,7 @@ const STOP: usize = 2;
 pub struct PingPong {
     method: Method,
     partner: Option<JoinHandle<()>>,
-    /// When the partner last woke, in nanoseconds after `origin`.
+    /// The time at which the partner last woke, in nanoseconds after `origin`.
     woke: Arc<AtomicU64>,
     /// The number of times that the partner woke.
     wakes: Arc<AtomicUsize>,

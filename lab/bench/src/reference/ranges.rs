@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// Which part each command changes.
+/// The part that each command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangePattern {
     /// From one more element on, to the end.

@@ -57,7 +57,7 @@ pub struct BufferPlan {
 /// A recorded graph.
 #[derive(Clone, Debug)]
 pub struct RecordingPlan {
-    /// Which it is.
+    /// Its number.
     pub number: usize,
     /// The context.
     pub context: usize,
@@ -68,9 +68,9 @@ pub struct RecordingPlan {
 /// A command of a recorded graph.
 #[derive(Clone, Debug)]
 pub struct RecordedPlan {
-    /// Where.
+    /// Its queue.
     pub queue: usize,
-    /// What.
+    /// Its work.
     pub work: Work,
     /// Indices of commands of the recording that it waits for.
     pub after: Vec<usize>,
@@ -124,16 +124,16 @@ pub enum Step {
     NewUser,
     /// Ends it.
     EndUser {
-        /// Which.
+        /// The user event.
         user: Id,
-        /// How.
+        /// Its end.
         end: End,
     },
     /// Enqueues a command.
     Command {
-        /// Where.
+        /// Its queue.
         queue: usize,
-        /// What.
+        /// Its work.
         work: Work,
         /// Explicit waits.
         waits: Vec<Id>,
@@ -201,11 +201,11 @@ pub enum Work {
     },
     /// A fill.
     Fill {
-        /// What.
+        /// The region.
         to: Region,
         /// With what, in each row anew.
         pattern: Vec<u8>,
-        /// Which rows of it.
+        /// The rows of it.
         shape: Shape,
     },
     /// Host memory to a buffer.
@@ -229,7 +229,7 @@ pub enum Work {
     /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has
     /// no event.
     Map {
-        /// What.
+        /// The region.
         region: Region,
         /// The bytes that the host writes there, if any.
         writes: Option<Vec<u8>>,
@@ -331,8 +331,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Which of so many bytes of a side it moves. The core asks no further if there are no gaps
-    /// between its rows.
+    /// The bytes among so many of a side that it moves. The core asks no further if there are no
+    /// gaps between its rows.
     fn touched(&self, bytes: usize, stride: fn(&Stride) -> u64) -> Vec<bool> {
         let steps = self.strides.iter().map(|step| (step.count, stride(step)));
         let has_gaps = quipu_scheduler::Region::new(0, self.row as u64, steps).has_gaps();

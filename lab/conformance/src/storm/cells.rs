@@ -47,8 +47,8 @@ pub(super) struct Cell {
     used: Vec<AtomicU64>,
 }
 
-/// Who enqueued a command: a thread, and how many commands it had enqueued by then. Nobody, for
-/// what a task or a graph enqueues: in which order they run is not known.
+/// The thread that enqueued a command, and the number of commands that it had enqueued by then.
+/// Nobody, for commands of a task or a graph: in which order they run is not known.
 pub(super) type Author = Option<(usize, u64)>;
 
 /// The cells of a buffer.

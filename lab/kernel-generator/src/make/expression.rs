@@ -650,7 +650,7 @@ impl Maker {
         )
     }
 
-    /// What comes of some elements of an input that go through closures.
+    /// A value made of some elements of an input that go through closures.
     fn chain(&mut self, of: Scalar, depth: usize) -> Expression {
         let inputs = self.slices();
         if self.depth >= 2 || inputs.is_empty() {

@@ -360,7 +360,7 @@ impl Maker {
         all
     }
 
-    /// What is changed in single steps, and by which method: in any order it gives the same.
+    /// A type that is changed in single steps, and the method: in any order it gives the same.
     fn any_atomic(&mut self) -> (Type, &'static str) {
         let of = *self.random.pick(&[
             Scalar::I32,
@@ -522,7 +522,7 @@ impl Maker {
         ]));
     }
 
-    /// What is done with an element of an output, and the label of the loop that it is in.
+    /// Statements for an element of an output, and the label of the loop that they are in.
     fn each_element(
         &mut self,
         parameter: &Parameter,

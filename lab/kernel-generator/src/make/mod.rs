@@ -121,10 +121,10 @@ pub(crate) struct Maker {
     waiting: Vec<Callable>,
     /// The number of barriers that may still be written.
     barriers: usize,
-    /// What the threads of a block count in, with the method that they do it by.
+    /// The memory in which the threads of a block count, with the method that they do it by.
     counted: Vec<(Parameter, &'static str)>,
-    /// What the threads of a block write by unsafe methods: its name, and how many elements there
-    /// are for each.
+    /// The memory that the threads of a block write by unsafe methods: its name, and the number of
+    /// elements for each.
     scattered: Vec<(String, Type, usize)>,
 }
 
@@ -271,7 +271,7 @@ impl Maker {
 }
 
 impl Variable {
-    /// How its parts are reached: of what is borrowed as of what is not.
+    /// The text by which its parts are reached: of a borrowed value as of another.
     fn whole(&self) -> &str {
         self.name.trim_start_matches('*')
     }

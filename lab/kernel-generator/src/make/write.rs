@@ -77,7 +77,7 @@ impl Kernel {
         out
     }
 
-    /// What is read and of such a length, which can be written so then.
+    /// An input of such a length, which can be written so then.
     fn input_of(&self, length: usize) -> Option<&Parameter> {
         let mut all = self.parameters.iter();
         all.find(|one| one.passing == Passing::Read(length))

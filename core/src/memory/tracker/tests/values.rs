@@ -42,7 +42,7 @@ struct Node {
     waits: Waits,
     /// It fails whatever it waits for.
     fails: bool,
-    /// The way in which it has ended.
+    /// True if it ended well, once it has ended.
     ended: Option<bool>,
 }
 

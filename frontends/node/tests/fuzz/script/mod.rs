@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// For how long clients that come back would wait.
+/// The time for which clients that come back would wait.
 const RETURNS: Duration = Duration::from_secs(3600);
 
 /// The largest buffer, in bytes.
@@ -50,7 +50,7 @@ struct Coming {
     at: u64,
 }
 
-/// How a script has ended.
+/// The end of a script.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Messages that were sent.
@@ -97,7 +97,7 @@ pub(crate) struct Script<'a> {
     /// Commands that have not ended, and those that have since that was last acknowledged.
     unended: HashSet<u64>,
     ended: Vec<u64>,
-    /// Who may come, and whom the node dials.
+    /// The peers that may come, and those that the node dials.
     awaited: Vec<(u64, u32)>,
     dialled: Vec<(u64, u32)>,
     last: Last,

@@ -9,7 +9,7 @@ use quipu_protocol::message::*;
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// What a peer shows.
+/// The ticket that a peer shows.
 const TICKET: [u8; 32] = [0x5a; 32];
 
 impl Script<'_> {

@@ -56,7 +56,7 @@ pub(in crate::benchmarks) fn run(
     Ok(())
 }
 
-/// How ends are heard of that are compared: in every way, where who has a device call takes
+/// The ways of hearing of ends that are compared: all, where a callback of the device takes
 /// bandwidth.
 fn modes(target: &Target) -> &'static [Completion] {
     match target.is_wide() {

@@ -49,10 +49,10 @@ use target::{Need, Sizes, Target, targets};
 use crate::error::{BenchError, SubjectError};
 use quipu::Completion;
 
-/// How ends of kernels are heard of that are compared with hand-written ones. Those are waited for
-/// by a thread that stays awake, as polling does; a callback after each kernel takes an H200 some
-/// microseconds between two of them, which would be measured as the kernel's. What modes cost is
-/// what `device-costs` is about.
+/// The way of hearing of ends for kernels that are compared with hand-written ones. Those are
+/// waited for by a thread that stays awake, as polling does. A callback after each kernel takes an
+/// H200 some microseconds between two of them, which would be measured as the kernel's.
+/// `device-costs` measures the cost of the modes.
 const COMPARED: Completion = Completion::Polling;
 
 /// Says what we were doing when our runtime failed.

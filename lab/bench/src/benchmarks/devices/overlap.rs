@@ -63,7 +63,7 @@ struct Three {
     from_device: RefCell<Option<Pinned<u8>>>,
 }
 
-/// Which of them are run.
+/// The parts of them that are run.
 #[derive(Clone, Copy)]
 struct Which {
     up: bool,

@@ -249,7 +249,7 @@ impl Natives for Own {
     }
 }
 
-/// What a node is told that serves sessions of these devices in its own process.
+/// The options of a node that serves sessions of these devices in its own process.
 pub(super) fn serving(devices: &[Device]) -> quipu_node::Options {
     let devices = devices.iter().map(|device| device.core().clone());
     let product = quipu_algorithms::served::matrix_product::<f32>();
@@ -265,8 +265,8 @@ pub(super) fn serving(devices: &[Device]) -> quipu_node::Options {
     }
 }
 
-/// What a node of a benchmark's is told that offers this, and starts a process for each session
-/// where the user of this crate says how.
+/// The options of a benchmark's node that offers this, and starts a process for each session where
+/// the user of this crate says how.
 pub(super) fn node_options(
     session: &Session<'_>,
     offer: &Offer,

@@ -6,7 +6,7 @@ use crate::harness::{Contender, Gate, Plan, Report, Row, Session};
 use crate::reference::network::{Pair, Way};
 use std::time::Instant;
 
-/// Which part of what TLS alone moves large transfers are to move.
+/// The part of TLS's rate that large transfers are to reach.
 const PART: f64 = 0.9;
 /// The largest ratio of a small read to TLS alone.
 const LIMIT: f64 = 1.3;

@@ -24,7 +24,7 @@ use thiserror::Error;
 pub use cuda::{Cuda, Graph};
 pub use opencl::OpenCl;
 
-/// Why an interface did not do what it was asked to.
+/// The reason for which an interface did not do as it was asked.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum RawError {
@@ -155,7 +155,7 @@ impl Waiting {
     }
 }
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the host to the device.

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 /// The most microseconds of a launch and its end beyond those by hand.
 const SHORT: f64 = 2.0;
-/// How much later one may hear of the end of a kernel that takes long, in microseconds.
+/// The most time after the end of a kernel that takes long until one hears of it, in microseconds.
 const LATER: f64 = 5.0;
 /// That time: beyond it no thread that waits in callback mode looks any more, but for a while.
 const LONG_KERNEL: Duration = Duration::from_micros(2500);
@@ -75,8 +75,8 @@ impl Hearing {
     }
 }
 
-/// How much later a thread that sleeps runs when it is woken after `long` than when it is woken
-/// soon, in microseconds: the system's part, where one is told of ends.
+/// The time by which a thread that sleeps runs later when it is woken after `long` than when it is
+/// woken soon, in microseconds: the system's part, where one is told of ends.
 fn later_awake(runtime: &Runtime, long: Duration) -> Result<f64, BenchError> {
     let woken = |after: Duration| {
         let user = UserEvent::new();
@@ -205,8 +205,8 @@ impl Sides {
         Ok(case)
     }
 
-    /// How much later one hears of the end of a kernel whose loop goes round so often. The case
-    /// that was measured.
+    /// The time by which one hears later of the end of a kernel whose loop goes round so often. The
+    /// case that was measured.
     fn later(
         &self,
         session: &Session<'_>,

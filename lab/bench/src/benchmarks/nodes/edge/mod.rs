@@ -58,7 +58,7 @@ trait Stream: Sized + Send {
     /// Its name in rows.
     const NAME: &'static str;
 
-    /// What the nodes offer for frames of so many pixels.
+    /// The nodes' offers for frames of so many pixels.
     fn offers(width: u32, height: u32) -> [Offer; 2];
 
     /// The bytes for which a buffer that moves has room.
