@@ -2,14 +2,14 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`commands`] | one file per command: its options and what it does |
+//! | [`commands`] | one file per command: its options and its work |
 //! | [`demo`] | the image pipeline |
 //! | [`metrics`] | metrics of a node, for Prometheus |
 //! | [`npy`] | arrays in files |
 //! | [`platform`] | the devices there are |
 //! | [`error`] | errors of commands, in one line |
 //! | [`interrupt`] | clean-up before Ctrl-C ends the process |
-//! | [`progress`] | a bar for reading what is large |
+//! | [`progress`] | progress bars, for reading large files and other long work |
 //!
 //! Results go to standard output, everything else to standard error. The exit status is 0 for
 //! success, 1 for a command that failed and 2 for a command line that makes no sense. A program

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`scene`] | the image that the demo makes itself |
 //! | [`image`] | pictures in memory and in PNG files, and the errors about them |
-//! | [`plan`] | planes, tiles and stages, and what each reads and writes |
+//! | [`plan`] | planes, tiles and stages, with the rows that each reads and writes |
 //! | [`kernels`] | the stages as kernels |
 //! | [`stages`] | the planes in memory, and the stages as launches on them |
 //! | [`sequential`] | the same result without tiles, to check against |

@@ -1,4 +1,4 @@
-//! Refusals: a command that cannot do what it is asked says so in one line, with advice.
+//! Refusals: a command that cannot do its work says so in one line, with advice.
 
 use super::{output, stdout};
 

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`vendor`] | the verbs of a driver over nodes |
-//! | `link` | the connection: what is in flight, ids, ends, loss |
+//! | `link` | the connection: commands in flight, ids, ends, loss |
 //! | `reading` | the thread that receives: one that waits for a command, or one kept for it |
 //! | `flights` | commands that are on the node |
 //! | `receive` | messages from the node, checked and acted on |

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`node`] | the node itself: it listens, admits clients, and keeps sessions |
-//! | [`limits`] | limits of what a session may use |
+//! | [`limits`] | limits of a session's resources |
 //! | [`native`] | kernels that the node's program has natively |
 //! | [`process`] | sessions in processes of their own |
 //! | `listening` | the thread that takes connections and looks for their first words |
@@ -12,7 +12,7 @@
 //! | `watch` | the thread that looks for revoked clients and for kernels that take too long |
 //! | `totals` | the numbers that sessions count |
 //! | `questions` | answers to clients that only ask for the status |
-//! | `paced` | an answer that is made now and then for all who ask |
+//! | `paced` | an answer that is made at intervals, for all clients that ask |
 //! | `load` | the load of devices, and the traffic of links |
 //! | `printed` | the output of a session's kernels, on its way to the client |
 //! | `describe` | descriptions of devices in the protocol's words |

@@ -203,9 +203,9 @@ pub mod driver {
     //!
     //! | a driver's duty | types for it |
     //! |---|---|
-    //! | says what its devices are | [`DeviceProperties`](crate::DeviceProperties), [`MemorySpace`], [`MAX_GROUPS`] |
+    //! | describes its devices | [`DeviceProperties`](crate::DeviceProperties), [`MemorySpace`], [`MAX_GROUPS`] |
     //! | is handed commands | [`Notification`], [`Submission`], [`DomainWait`], [`CommandRef`] |
-    //! | finds out what to do | [`Command`], [`Kind`], [`Operation`], [`Argument`], [`AccessMode`], [`Allocation`] |
+    //! | finds out a command's work | [`Command`], [`Kind`], [`Operation`], [`Argument`], [`AccessMode`], [`Allocation`] |
     //! | ends commands | [`Command::finish`] with [`ToDrivers`] or a [`ReadySink`] of its own |
     //! | lets a thread of its own sleep | [`slab::flush`] before it does |
     //! | lets a thread of the host wait | [`Waiter`], [`Armed`] |

@@ -8,7 +8,7 @@
 //! | launches, closures over indices | as by a queue; values that are passed are those of the recording |
 //! | copies, fills | as by a queue |
 //! | writes of host memory | the memory is the graph's, and written anew in each launch |
-//! | host tasks | may be called many times, and give no value: what they find goes to buffers |
+//! | host tasks | may be called many times, and give no value: their results go to buffers |
 //! | markers, barriers, waits for other recorded commands | as by a queue, with [`Node`]s in place of events |
 //!
 //! A graph cannot hold things that there are only once. The compiler refuses a closure that can be

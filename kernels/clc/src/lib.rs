@@ -13,8 +13,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
-//! | `client` | starts that process, and keeps on disk what it makes |
-//! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
+//! | `client` | starts that process, and keeps its results on disk |
+//! | `child` | programs that are started, for any use of `SIGCHLD` by this one |
 //! | `command` | the command line of `quipu-clc` |
 //! | `description` | programs that are read for a device, here or by its driver |
 //! | `includes` | texts with the files that they include, for compilers elsewhere |

@@ -7,7 +7,7 @@
 //! | [`fixture`] | fixtures: a fresh driver per case |
 //! | [`graph`] | random command graphs against a sequential model |
 //! | [`island`] | a small driver whose devices have memory of their own |
-//! | [`storm`] | many threads that share everything, with what must hold whatever happens |
+//! | [`storm`] | many threads that share everything, with rules that always hold |
 //! | [`slots`] | a promise that needs a process of its own |
 //! | `printed` | the suite's kernels as code, for drivers that compile it |
 //! | `watchdog` | the end of the process, with a name, when something hangs |

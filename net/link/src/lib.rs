@@ -19,7 +19,7 @@
 //! | `resolve` | the addresses of a host's name, within a time limit |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
 //! | `early` | connections of a session that is being asked for |
-//! | [`session`] | the first words, and what a node answers: its terms and its devices |
+//! | [`session`] | the first words of a client, and a node's answer: its terms and its devices |
 //! | [`peer`] | connections from node to node |
 //! | [`gate`] | the admission of connections at a node |
 //! | [`clock`] | the time of day, which tests give |

@@ -1,6 +1,6 @@
-//! Connections without end from one address, of each kind that costs a node something. Whoever
-//! comes from another gets in at the first attempt, however far away it is, and whoever comes from
-//! the same if these say nothing that a client says.
+//! Connections without end from one address, of each kind that costs a node something. A client
+//! from another address gets in at the first attempt, however far away it is. So does a client from
+//! the same one, if these connections say nothing that a client says.
 
 use crate::site::{PORT, Served, Site, like};
 use crate::support::rounds;

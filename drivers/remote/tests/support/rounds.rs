@@ -1,6 +1,6 @@
-//! A network on which time is counted in round trips. What a node answers in a round waits until
-//! the client has said all that it says in that round, on all its connections. So a client that
-//! waits for an answer before it says something else waits for ever.
+//! A network on which time is counted in round trips. A node's answers in a round wait until the
+//! client has sent all its messages of that round, on all its connections. So a client that waits
+//! for an answer before it sends something else waits for ever.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -10,7 +10,7 @@
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp, a user namespace |
 //! | change modes, owners or times of the user's files, or the priority of the user's other processes | seccomp |
 //! | reach the network: its connections are handed to it | Landlock, seccomp, a network namespace |
-//! | ask the kernel for what no session needs | seccomp: a list of allowed calls ([`quipu_system_calls`]) |
+//! | make calls of the kernel that no session needs | seccomp: a list of allowed calls ([`quipu_system_calls`]) |
 //!
 //! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has
 //! accepted that ([`weaknesses`]): code of a client's could read the node's key, or reach the

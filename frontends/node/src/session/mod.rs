@@ -15,7 +15,7 @@
 //! | `bulk` | the bulk stream |
 //! | `links` | the state of connections, for clients that ask |
 //! | `landing` | bytes between a device and the network |
-//! | `peers` | other nodes: who may come, and what they bring; `peer_sender`: the way to one; `forward`: commands that use it |
+//! | `peers` | other nodes: the peers that may come, and their messages; `peer_sender`: the sender to one; `forward`: commands that use it |
 //! | `post` | the place where a stream waits for its client to come back |
 //!
 //! If a stream's connection is lost and the session has patience, the thread that receives from it

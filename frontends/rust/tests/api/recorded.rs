@@ -1,5 +1,5 @@
-//! Recorded graphs, as users see them. What graphs promise, the conformance suite checks over every
-//! driver.
+//! Recorded graphs, as users see them. The conformance suite checks the promises of graphs over
+//! every driver.
 
 use quipu::prelude::*;
 use quipu::{ErrorKind, Kind};

@@ -5,7 +5,7 @@
 //! | here | structs, shared arrays, the kernel's parameters, that no function calls itself |
 //! | `function` | statements: definitions before uses, variables assigned before they are loaded, loops, returns |
 //! | `operation` | operations: types of operands and results |
-//! | `place` | places: the way to them, what may be written |
+//! | `place` | places: the way to them, and whether they may be written |
 //! | `sameness` | the uniformity analysis' knowledge of a value |
 //! | `uniform` | that threads come to barriers, and to functions of a warp, together |
 

@@ -15,7 +15,7 @@
 //! | variables, global and constant | `quipu`'s `tests/api/variables.rs` |
 //! | barriers, with count, and, or | `blocks::runs_votes`, `tests/modes.rs` |
 //! | atomics: each step, at each scope, of each type | `steps_of_…` |
-//! | fences: block, grid, device, system | `fences`; what they order, `blocks::runs_relay` |
+//! | fences: block, grid, device, system | `fences`; their order, `blocks::runs_relay` |
 //! | warps: size, lane, active mask, all, any, ballot, shuffles | `neighbours`, `warps`, `tests/modes.rs` |
 //! | mathematical functions that are exact | `exact_functions_of_…` |
 //! | and those that are not | `transcendental`; `sin_cos`, `library::runs_circles` |
@@ -32,7 +32,7 @@
 //! | `match`, `if`, `while`, `loop`, `for`, labels, early return, shadowing | `control`, `loops` |
 //! | closures in place and as arguments | `functions` |
 //! | several of these at a time | `combined` |
-//! | branches on what is known when the source is made | `control::runs_unreached`, `warps::runs_steps` |
+//! | branches on facts that are known when the source is made | `control::runs_unreached`, `warps::runs_steps` |
 
 use super::{check, compare, division, natively, run_printed};
 use quipu_kernel::{

@@ -1,4 +1,4 @@
-//! The machine a figure was measured on. What the system does not tell is left out.
+//! The machine a figure was measured on. Facts that the system does not tell are left out.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,5 @@
-//! Callbacks that wait. What they wait for may need the very thread that calls
-//! them: it has let go of all else by then, or it says that waiting there could
-//! never end.
+//! Callbacks that wait. The goal of a wait may need the very thread that calls them: the thread has
+//! let go of all else by then, or it says that waiting there could never end.
 
 use super::cases;
 use crate::Fixture;

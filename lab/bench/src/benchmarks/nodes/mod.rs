@@ -10,7 +10,7 @@
 //! | `migrate` | `migrate` |
 //! | `buffers` | `buffers` |
 //! | `matmul` | `distributed-matmul` |
-//! | `cluster` | several nodes, on loopback or at a switch, and what each of them offers |
+//! | `cluster` | several nodes, on loopback or at a switch, and the offer of each |
 //! | `edge` | `stream-edge`, a file for each stream |
 //! | `links` | `links`, over networks that are made for it |
 
