@@ -22,9 +22,9 @@
 //!    sentinel, and finds the next one or serves the watcher, or the watcher, which stored the
 //!    sentinel before it looked, sees the byte.
 //!
-//! The sentinel is chosen at random among the commands waited for: whatever the order in which they
-//! end, each new one halves, on average, the number of those left, so a wait for `n` commands takes
-//! about `log n` sentinels.
+//! The sentinel is chosen at random among the commands waited for: in any order of their ends, each
+//! new one halves, on average, the number of those left, so a wait for `n` commands takes about
+//! `log n` sentinels.
 //!
 //! Pages are recycled when the frontier has passed them, so a queue that runs
 //! for ever holds a few. They are never freed while the process runs.

@@ -7,7 +7,7 @@
 //!    many do, the oldest of the network that most of them come from is given up, as of
 //!    [strangers](crate::strangers).
 //! 3. As soon as a client has proved its key and its session is there, the connections that name it
-//!    are handed to it. Who named it in them proves the same key to the session itself.
+//!    are handed to it. The side that named it in them proves the same key to the session itself.
 //! 4. A connection whose session has not come within the time that a client may take to say hello
 //!    is closed.
 //!

@@ -1,10 +1,10 @@
 //! Connections that have not said hello yet. A bounded number of them have a place, which is a
 //! thread. The others wait.
 //!
-//! 1. Whoever takes a connection looks for its [first words](crate::listening), for which it needs
-//!    no place, and has it wait then ([`Shared::come`]). If more wait than may, the oldest of the
-//!    network that most of them come from is given up. So taking one is brief, whatever it turns
-//!    out to be.
+//! 1. The thread that takes a connection looks for its [first words](crate::listening), for which
+//!    it needs no place, and has it wait then ([`Shared::come`]). If more wait than may, the oldest
+//!    of the network that most of them come from is given up. So it is brief to take a connection
+//!    of any kind.
 //! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has
 //!    fewest, the oldest first. The networks of one site count together before each counts for
 //!    itself.
@@ -20,7 +20,7 @@
 //! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single
 //! machine often has. A *site* is an address of IPv4, or the first 48 bits of one of IPv6: that
 //! many a single user often has. An address is the other side's own, because it has completed TCP's
-//! handshake. Who connects very often so gets in the way of its own site alone.
+//! handshake. So a side that connects very often gets in the way of its own site alone.
 
 use crate::locked;
 use crate::node::Shared;

@@ -2,9 +2,10 @@
 //! or compile for too long.
 //!
 //! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own,
-//! with the time; another looks at all places. It also looks at what runs on devices on which no
-//! thread of this process runs it ([`runs`](crate::session)). Who does so for longer than the limit
-//! cannot be stopped: its session ends, and with it the process, if it has one.
+//! with the time; another looks at all places. It also looks at kernels that run on devices without
+//! a thread of this process ([`runs`](crate::session)). A kernel or a compiler that runs for longer
+//! than the limit cannot be stopped: its session ends, and with it the process, if the session has
+//! one.
 
 use crate::locked;
 use crate::node::Shared;

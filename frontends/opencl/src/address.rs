@@ -1,8 +1,8 @@
 //! Buffers whose addresses programs know (`cl_ext_buffer_device_address`), where all devices work
 //! in the host's memory.
 //!
-//! Such a buffer lies in one place, and every device of its context has it there. What a kernel
-//! does by an address is not tracked: see [`svm`](crate::svm).
+//! Such a buffer lies in one place, and every device of its context has it there. A kernel's
+//! accesses by an address are not tracked: see [`svm`](crate::svm).
 
 use crate::code::{Code, Result, ensure, entry, fail};
 use crate::handle::Ref;

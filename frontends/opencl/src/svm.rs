@@ -1,7 +1,7 @@
 //! Shared virtual memory, on devices that work in the host's memory.
 //!
 //! There every address means the same to the host and to kernels, whoever allocated it. So shared
-//! memory is memory, and mapping it is only an order. What a command does to it is not tracked:
+//! memory is memory, and mapping it is only an order. A command's accesses to it are not tracked:
 //! such a command is a full barrier of an in-order queue.
 
 use crate::code::{Code, Result, ensure, entry, fail, list};

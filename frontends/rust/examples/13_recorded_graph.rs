@@ -1,5 +1,5 @@
 //! A recorded graph: steps of a simulation on two devices are recorded once and launched many
-//! times. What one device leaves and the other needs is moved each time by itself.
+//! times. Data that one device leaves and the other needs is moved each time by itself.
 
 use quipu::prelude::*;
 

@@ -1,9 +1,9 @@
 //! One task graph over every compute device you can reach.
 //!
-//! A [`Platform`] lists devices, a [`Context`] makes some of them share buffers,
-//! a [`Queue`] takes commands for one of them. Commands on different queues and
-//! devices run in parallel where they can, and in the order that the data they
-//! touch demands where they must. Whatever is enqueued gives a future.
+//! A [`Platform`] lists devices, a [`Context`] makes some of them share buffers, a [`Queue`] takes
+//! commands for one of them. Commands on different queues and devices run in parallel where they
+//! can, and in the order that the data they touch demands where they must. Each enqueued command
+//! gives a future.
 //!
 //! ```
 //! use quipu::prelude::*;

@@ -1,7 +1,7 @@
 //! Frames to a stream, many at a time.
 //!
-//! A write to a socket costs microseconds, a frame copied into a buffer nanoseconds: what is ready
-//! goes together.
+//! A write to a socket costs microseconds, a frame copied into a buffer nanoseconds. So all ready
+//! frames go together.
 
 use crate::compression::{self, Packed};
 use crate::error::{Place, Problem, WireError};

@@ -2,7 +2,7 @@
 //!
 //! This crate is bytes alone: it opens no connection and keeps no session. The protocol itself,
 //! with every layout and every rule, is specified in `docs/wire.md`, from which somebody else could
-//! write a client; what is here follows it.
+//! write a client. This crate follows it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,12 +19,12 @@
 //! # What is promised
 //!
 //! * [`message::decode`] takes any bytes. It never panics, never allocates, reads nothing twice,
-//!   and its time is linear in the bytes. What it gives is wholly valid by the rules of
+//!   and its time is linear in the bytes. Its result is wholly valid by the rules of
 //!   `docs/wire.md`: counts, lengths, numbers of enums, UTF-8, ranges that do not overflow, zeros
 //!   where zeros have to be.
 //! * [`message::Message::encode`] writes nothing that `decode` would refuse: both check by the same
 //!   function.
-//! * What was encoded is decoded as it was, and encoded again gives the same bytes: there is one
+//! * An encoded message is decoded as it was, and encoded again gives the same bytes: there is one
 //!   way to write a message.
 //!
 //! Texts, lists and payloads borrow from the frame; layouts are structs of bytes, read where they

@@ -10,9 +10,9 @@
 //! 1. The groups are within the node's own. In version 2 a group has either processes or groups
 //!    that are limited. So if the node is alone in its group, as a service that systemd delegates
 //!    one to, it goes into a group within that.
-//! 2. A session comes into its group before its client hears of it. What it starts from then on is
-//!    in that group, too. Its keeper is not. Nothing of a session can leave, because its sandbox
-//!    lets nothing of it write there.
+//! 2. A session comes into its group before its client hears of it. Processes that it starts from
+//!    then on are in that group, too. Its keeper is not. Nothing of a session can leave, because
+//!    its sandbox lets nothing of it write there.
 //! 3. A group goes with its session, and that of the node itself when the node stops. Groups of a
 //!    node that was killed go with the next start of a node.
 

@@ -9,9 +9,9 @@
 //! 3. Connections for the session begin with its name, in the clear. The node hands each over as it
 //!    is, by that name, before a byte of TLS is read: it is the session's process that finds out
 //!    whether it is the session's client. No byte of a session passes through the node's process.
-//! 4. The process ends with its session; the session with its process, however that ends; and both
-//!    with the node. What the process has started, as compilers, ends with it: another of the
-//!    session's processes sees to that, its keeper.
+//! 4. The process ends with its session. The session ends with its process, however that ends. Both
+//!    end with the node. Programs that the process has started, such as compilers, end with it:
+//!    another of the session's processes sees to that, its keeper.
 //!
 //! | file | contents |
 //! |---|---|

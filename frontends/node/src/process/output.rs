@@ -2,8 +2,8 @@
 //!
 //! A client's code may write to it. So each line has the session's number in front, no control
 //! characters, and a bounded length; and lines beyond a client's rate are counted instead, in
-//! whichever of its sessions they come. What is a terminal or a file for the node is a pipe for its
-//! sessions.
+//! whichever of its sessions they come. The node's standard error may be a terminal or a file; that
+//! of its sessions is a pipe.
 
 use crate::locked;
 use quipu_link::Fingerprint;

@@ -14,7 +14,7 @@
 //!
 //! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has
 //! accepted that ([`weaknesses`]): code of a client's could read the node's key, or reach the
-//! network. Whatever else the kernel does not have is left out, and logged.
+//! network. All other parts that the kernel does not have are left out, and logged.
 //!
 //! # What vendors' drivers need of it
 //!

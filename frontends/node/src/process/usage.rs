@@ -24,8 +24,7 @@
 //! A process that lets nobody look, or one more that ends after others than at the session's begin,
 //! ends the session, too.
 //!
-//! What a session says of itself counts only for memory that the system does not see, as that of
-//! GPUs.
+//! A session's own report counts only for memory that the system does not see, as that of GPUs.
 
 use super::groups::Most;
 use super::parent::{Hosted, Processes};

@@ -8,7 +8,7 @@
 //!    and so are 256 of them.
 //! 3. Else the session's own thread is woken, which sends what there is then.
 //!
-//! What kernels have [printed](crate::printed) goes before the ends that are sent with it.
+//! Text that kernels have [printed](crate::printed) goes before the ends that are sent with it.
 
 use super::bulk::Bulk;
 use super::description::Answer;

@@ -4,8 +4,8 @@
 //!    ticket: the other node may not have heard of it yet. If the node cannot be reached, for any
 //!    reason, the client sees only that the time is over. A dial keeps its [turn] for all of that
 //!    time, too. So a client learns nothing from the times of its other dials.
-//! 2. What is to be sent meanwhile waits, the first time; later it goes by way of the client, as
-//!    whatever is to be sent when the connection is lost.
+//! 2. Bytes to send meanwhile wait, the first time. Later they go by way of the client, as do all
+//!    bytes to send when the connection is lost.
 //! 3. A *parcel*, the bytes of a transfer, is kept until the other node has said that it has all of
 //!    them. When the connection is lost, all that is kept goes by way of the client, from the
 //!    beginning: the other node leaves out what it has had.

@@ -7,9 +7,9 @@
 //! last of that has ended: at least one of them has run all the time since. One that never ends is
 //! among the oldest some time, whatever comes after it.
 //!
-//! Transfers are not timed, nor what devices have built in, as sources of data do: how long these
-//! take is not for the client to say. One that takes long does not keep kernels from being timed
-//! either: what the host does is over before a device is given what waits for it.
+//! Transfers are not timed, nor are built-in kernels, as of sources of data: the client does not
+//! decide how long these take. A long transfer does not keep kernels from being timed either: work
+//! of the host is over before a device gets commands that wait for it.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! A mapping is two commands of the host. The first brings the bytes to the host and ends; from
 //! then on the program has them. The second, which gives them back, says that the host has written
-//! them. Nothing is held between the two: what other commands may do to the bytes meanwhile is the
-//! program's matter, as OpenCL has it, and no command waits for the program.
+//! them. Nothing is held between the two. The program answers for accesses of other commands to the
+//! bytes meanwhile, as OpenCL has it, and no command waits for the program.
 
 use super::{Command, memory};
 use crate::code::{Code, Result, create, ensure, entry};

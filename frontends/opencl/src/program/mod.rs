@@ -1,12 +1,11 @@
 //! Programs: texts in OpenCL C, and their builds for devices.
 //!
-//! A text is read by the compiler for processors, whichever devices it is for: that says which
-//! kernels there are, what they take, and what is wrong with it. On a machine without that compiler
-//! a device's driver reads it (`reading`). Devices that compile OpenCL C themselves are given the
-//! text with the first launch, and those that also link (nodes) the parts of a program that was
-//! linked (`link`) or is SPIR-V (`il`). What is compiled is kept on disk; so a program's binary is
-//! its text with all that it includes and its options. One that was linked for this machine's
-//! processors alone is bitcode.
+//! The compiler for processors reads a text for any devices: it finds the kernels, their
+//! parameters, and the text's errors. On a machine without that compiler a device's driver reads it
+//! (`reading`). Devices that compile OpenCL C themselves are given the text with the first launch,
+//! and those that also link (nodes) the parts of a program that was linked (`link`) or is SPIR-V
+//! (`il`). Compiled code is kept on disk. So a program's binary is its text, with all that it
+//! includes, and its options. One that was linked for this machine's processors alone is bitcode.
 
 mod il;
 mod link;

@@ -3,8 +3,8 @@
 //! A client may pass anything. A kernel gets only arguments that its parameters' types promise: as
 //! many parameters as it has; values that are values of their types; memory that is aligned, long
 //! enough for its shape, and accessed in a mode that is enough; nothing that is written shares a
-//! byte with anything else. What is *in* the memory is only known when the command runs: where not
-//! all bits are a value of the type, the launch looks then
+//! byte with anything else. The bytes *in* the memory are only known when the command runs: where
+//! not all bits are a value of the type, the launch looks then
 //! ([`Stored::check`](crate::kernel::Stored::check)).
 
 use crate::element::Element;

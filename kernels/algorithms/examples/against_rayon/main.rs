@@ -5,7 +5,7 @@
 //! A ratio of 1 is equally fast, more is faster than what it is compared with. Rows that stream
 //! have the rate at which they go through their data. Those of `… / bandwidth` are beside a loop of
 //! as many reads and writes and of nothing else, which each thread runs over one part of the data:
-//! what the machine's memory gives for that mix.
+//! the rate of the machine's memory for that mix.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,9 +1,9 @@
 //! The built-in functions of the language, linked to a program that uses them.
 //!
 //! Their text is in parts, each of which is compiled by the same clang when a program first asks
-//! for a function of it, and kept on disk. libLLVM links of a part only what the program calls,
-//! since all of it is `linkonce_odr`, or internal. What is not internal has a name that no program
-//! may have.
+//! for a function of it, and kept on disk. libLLVM links of a part only the functions that the
+//! program calls, since all of it is `linkonce_odr`, or internal. Functions that are not internal
+//! have names that no program may have.
 
 use super::llvm::*;
 use super::tools::Tools;

@@ -7,7 +7,7 @@
 //!    blocks.
 //! 4. A function that is still called and not there is refused by name, with the line that calls
 //!    it.
-//! 5. What each kernel does with its pointers is read from the attributes that LLVM infers.
+//! 5. Each kernel's accesses by its pointers are read from the attributes that LLVM infers.
 
 use super::llvm::*;
 use super::tools::Tools;

@@ -9,8 +9,8 @@
 //!    offset of a launch and its dimensions are passed by four parameters behind the kernel's own.
 //! 3. Local memory that a launch passes begins at an offset from the memory that the blocks of a
 //!    launch are given. A parameter has the offset.
-//! 4. What is still called and not there is refused by name: mathematical functions of the system's
-//!    library, images, `printf` and sub-groups among it.
+//! 4. Functions that are still called and not there are refused by name: mathematical functions of
+//!    the system's library, images, `printf` and sub-groups among it.
 
 use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};

@@ -1,7 +1,7 @@
 //! Tuples of `let` taken apart: `let (a, b) = (x, y);` as `let a = x; let b = y;`.
 //!
-//! What is found out about a variable is found out about a `let` as a whole. So two variables of
-//! one `let` would both be the thread's own if one is.
+//! The facts about variables are found out for a `let` as a whole. So two variables of one `let`
+//! would both be the thread's own if one is.
 
 use std::collections::HashSet;
 

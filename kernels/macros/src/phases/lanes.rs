@@ -18,8 +18,8 @@
 //!
 //! Where that is worth it, and how it is kept right:
 //!
-//! 1. What is read has to be the same for neighbours, or the next: indices are sums in which the
-//!    thread's last index occurs once, by itself.
+//! 1. An element that is read has to be the same for neighbours, or the next: indices are sums in
+//!    which the thread's last index occurs once, by itself.
 //! 2. Such a sum, of `usize` that are added and multiplied (or of which something is taken away
 //!    that does not change), grows with the thread and the round. So the first thread's in the
 //!    first round and the last's in the last, in arithmetic that notices overflow, say whether all

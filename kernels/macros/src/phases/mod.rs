@@ -26,7 +26,7 @@
 //!    looked at by itself ([`apart`](mod@apart)).
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
-//! 4. *Raw*: what `into_raw()` gives of a shared array ([`raw`]). The block has it once.
+//! 4. *Raw*: the handle that `into_raw()` gives of a shared array ([`raw`]). The block has it once.
 //!
 //! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
 //!

@@ -1,11 +1,11 @@
 //! Raw shared arrays (`into_raw()`), which no phase splits.
 //!
-//! Such a handle is where an array is and how long, so it is the same for all threads, and the
-//! block has it once. Handles may be chosen and change places where all threads do so alike. What
-//! they lead to is nothing that a phase knows: threads go through each phase one by one or side by
-//! side, and each does what it does in its own order. That is all that counts, as between two
-//! barriers no thread reaches an element that another one writes. That is what the kernel's
-//! `unsafe` promises.
+//! Such a handle is the place and the length of an array, so it is the same for all threads, and
+//! the block has it once. Handles may be chosen and change places where all threads do so alike. A
+//! phase does not know the array that a handle leads to: threads go through each phase one by one
+//! or side by side, and each does what it does in its own order. That is all that counts, as
+//! between two barriers no thread reaches an element that another one writes. That is what the
+//! kernel's `unsafe` promises.
 
 use std::collections::{HashMap, HashSet};
 

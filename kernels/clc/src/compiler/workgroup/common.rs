@@ -1,11 +1,11 @@
 //! Values that are the same for all work-items inside a masked loop.
 //!
 //! All that are inside have made as many turns. So a counter that begins as the same number for all
-//! of them is the same in each turn, as `at` is in
-//! `while (at < length && text[i + at] == sought[at]) at++`. It differs for those that have left,
-//! and so behind the loop. A strip keeps one number for all that are inside, and one for each that
-//! has left. What is read from an address that comes from such numbers alone (`sought[at]`) is read
-//! once a turn, if all that are inside come to it.
+//! of them is the same in each turn, as `at` is in `while (at < length && text[i + at] ==
+//! sought[at]) at++`. It differs for those that have left, and so behind the loop. A strip keeps
+//! one number for all that are inside, and one for each that has left. A value at an address that
+//! comes from such numbers alone (`sought[at]`) is read once a turn, if all that are inside come to
+//! it.
 
 use super::graph::{End, Graph, Loop};
 use super::uniform::Divergence;

@@ -2,30 +2,32 @@
 //!
 //! Work-items of a group run one after another, in loops that the optimiser then turns into vector
 //! code. Where they wait for each other, at a barrier, the loops end, and others begin: a *region*
-//! is what work-items do from one barrier until each of the next ones that they may come to. What
-//! they have in hand there is kept in memory, for each work-item or once for the group, and a
-//! switch goes to the region that they have come to ("continuation-based synchronisation": Meyer,
-//! Aktemur, Alpay and Heuveline, 2023). So barriers may be in loops and branches.
+//! is the code that work-items run from one barrier until each of the next ones that they may come
+//! to. Values that they have in hand at a barrier are kept in memory, for each work-item or once
+//! for the group, and a switch goes to the region that they have come to ("continuation-based
+//! synchronisation": Meyer, Aktemur, Alpay and Heuveline, 2023). So barriers may be in loops and
+//! branches.
 //!
 //! 1. [`graph`]: the kernel's blocks, split at barriers.
-//! 2. [`uniform`]: which values are the same for the whole group, and what all work-items run
-//!    together.
+//! 2. [`uniform`]: the values that are the same for the whole group, and the nodes that all
+//!    work-items run together.
 //! 3. *Cuts*: edges where all work-items stop. Those of barriers are *outer* cuts. So are those
 //!    into and out of loops with barriers that all work-items go through together. Other such loops
 //!    get *inner* cuts, at their headers and exits: so that the loop over work-items is the
 //!    innermost one, which is the one that the optimiser makes vectors of.
-//! 4. [`variables`]: what is alive at cuts, and what is made again instead.
+//! 4. [`variables`]: values that are alive at cuts, and values that are made again instead.
 //! 5. [`emit`]: for each outer region loops over z, y, and strips of x; within a strip the inner
-//!    regions, each a loop over the strip's work-items. What crosses an inner cut is in arrays of a
-//!    strip's size, which the optimiser keeps in vector registers; what crosses an outer one is in
-//!    the group's memory.
-//! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
-//! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
+//!    regions, each a loop over the strip's work-items. Values that cross an inner cut are in
+//!    arrays of a strip's size, which the optimiser keeps in vector registers. Values that cross an
+//!    outer one are in the group's memory.
+//! 6. [`access`]: the distances at which neighbours read, and accesses that need no atomic
+//!    operation.
+//! 7. [`common`]: values that are the same for work-items in a loop which they leave one by one.
 //! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
 //! 9. [`small_arrays`]: those of a work-item's own that become registers.
 //! 10. [`sub_groups`]: how large these are. Where some of a group meet without others,
 //!     [`emit::apart`](emit) has each work-item stop and go on by itself.
-//! 11. [`notes`]: what of this the kernel's user is told, if somebody asks.
+//! 11. [`notes`]: notes on this for the kernel's user, if somebody asks.
 //! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version
 //!     without the test.
 

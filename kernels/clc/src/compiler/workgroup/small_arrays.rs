@@ -3,8 +3,8 @@
 //! An array that is reached by an index that differs between work-items is in memory, and vectors
 //! of work-items read and write a place each. A few numbers are chosen from sooner: each element
 //! becomes a variable, a read takes the one whose number the index is, and a write changes that one
-//! and leaves the others. What fills an array as a whole is written out first, in all arrays of
-//! numbers.
+//! and leaves the others. Instructions that fill an array as a whole are written out first, in all
+//! arrays of numbers.
 
 use super::graph::Graph;
 use super::own_bytes;

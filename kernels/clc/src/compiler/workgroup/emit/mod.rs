@@ -1,11 +1,11 @@
 //! Writes the function of work-groups: loops over groups and work-items, around copies of the
 //! kernel's instructions.
 //!
-//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (20
-//! numbers of 64 bits: global size, offset, local size and number of groups along x, y and z, then
-//! the dimensions, the address where memory that is kept ends, a wide offset, beside which the
-//! other one is nothing, and the enqueued local size), local memory, memory that is kept across
-//! barriers, and the first group and the one after the last, in order of x, y, z.
+//! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (20 numbers of
+//! 64 bits: global size, offset, local size and number of groups along x, y and z, then the
+//! dimensions, the address where memory that is kept ends, a wide offset, beside which the other
+//! one is nothing, and the enqueued local size), local memory, memory that is kept across barriers,
+//! and the first group and the one after the last, in order of x, y, z.
 //!
 //! The groups of a call have one size. Those at the ends of a launch may have fewer work-items than
 //! was enqueued: code for any size runs them.
