@@ -329,8 +329,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
 pub(crate) const EXPECTED: &[c_long] = &[SYS_clone3, SYS_memfd_create];
 
 /// Calls that fail as where a file system does not do them. `fallocate` takes a file system's room
-/// faster than anybody outside sees it, beyond the largest size of a file too; who gets this answer
-/// writes instead.
+/// faster than anybody outside sees it, beyond the largest size of a file too; a program that gets
+/// this answer writes instead.
 pub(crate) const UNSUPPORTED: &[c_long] = &[SYS_fallocate];
 
 /// Flags of `mmap` for memory that neither limits nor looks from outside count.

@@ -741,7 +741,7 @@ impl Shared {
         self.early.forget(id);
     }
 
-    /// Another node has come, by its own account. Whatever is wrong with it, it is not told.
+    /// Another node has come, by its own account. If something is wrong with it, it is not told.
     fn meet(self: &Arc<Self>, mut caller: PeerCaller) -> Result<(), LinkError> {
         let key = caller.key();
         let now = || self.options.timer.now();

@@ -210,7 +210,7 @@ impl<S> Crowd<S> {
     }
 }
 
-/// Who has a place, and who waits.
+/// The connections that have a place, and those that wait.
 struct Queue<S> {
     places: usize,
     /// Those without a stream have ended.
@@ -220,7 +220,7 @@ struct Queue<S> {
     is_closed: bool,
 }
 
-/// What is to be done for the connections that wait.
+/// The next step for the connections that wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// The one at this index gets a place, after the one that has the place of this index was given

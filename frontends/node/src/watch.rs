@@ -48,7 +48,7 @@ thread_local! {
     static SLOT: Arc<Slot> = new_slot();
 }
 
-/// Who times a session's kernels.
+/// The stopwatch of a session's kernels.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopwatch {
     timer: Arc<dyn Timer>,

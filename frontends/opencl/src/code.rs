@@ -22,7 +22,7 @@ pub(crate) fn ensure(condition: bool, code: cl_int) -> Result<()> {
 }
 
 impl From<Error> for Code {
-    /// The code of an error of the core. What it says is logged, for a code says little.
+    /// The code of an error of the core. The error's text is logged, because a code says little.
     fn from(error: Error) -> Self {
         tracing::warn!("{error}");
         Self(code_of(&error))

@@ -106,7 +106,7 @@ impl Queues {
         number
     }
 
-    /// A queue goes. What it has in flight is still waited for: gives its end.
+    /// A queue goes. Its commands in flight are still waited for: gives their end.
     pub(crate) fn remove(&self, number: u64) -> Option<quipu_scheduler::Event> {
         let queue = self.in_use().queues.remove(&number);
         let end = queue.and_then(|queue| queue.marker(&[]).ok())?;

@@ -317,7 +317,8 @@ fn storage_with_address(
     Ok((owned.into_memory(context)?, address))
 }
 
-/// Flags of an object over a parent's memory: what the parent does not allow, no part of it does.
+/// Flags of an object over a parent's memory: no part allows accesses that the parent does not
+/// allow.
 pub(crate) fn inherited(parent: &Memory, said: cl_mem_flags) -> Result<cl_mem_flags> {
     let own = flags(said)?;
     let inherit = |of: cl_mem_flags| match said & of {

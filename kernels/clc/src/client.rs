@@ -34,7 +34,7 @@ pub enum ClcError {
          or name it in QUIPU_CLC"
     )]
     NoCompiler,
-    /// The text is at fault: what clang says of it.
+    /// The text is at fault: clang's messages on it.
     #[error("{0}")]
     Refused(String),
     /// An option is none that is taken.
@@ -101,8 +101,8 @@ fn cache_folder() -> Option<PathBuf> {
     disk::folder("clc").ok().flatten()
 }
 
-/// The compiler's program, if it is found: what a process that compiles has to be able to read and
-/// run.
+/// The compiler's program, if it is found: a process that compiles has to be able to read and run
+/// it.
 #[must_use]
 pub fn compiler_program() -> Option<&'static Path> {
     compiler().map(|(program, _)| program.as_path())
@@ -120,8 +120,8 @@ pub fn takes_spirv() -> bool {
     tools().is_some_and(|tools| tools.translator.is_some()) && compiler().is_some()
 }
 
-/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back: what
-/// arithmetic of `half` takes.
+/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back:
+/// arithmetic of `half` needs that.
 #[must_use]
 pub fn has_half() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -71,7 +71,7 @@ pub struct KernelInfo {
     pub sub_group_size: Option<u32>,
     /// True if work-items of a group wait for each other.
     pub has_barriers: bool,
-    /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more
+    /// True if it prints, or may follow a pointer that it finds in memory: it touches more memory
     /// than its parameters.
     pub reaches_beyond: bool,
 }

@@ -197,8 +197,8 @@ fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, Cl
     Ok(options)
 }
 
-/// A text and options, where the text includes the files that the options had included before it:
-/// who compiles the text elsewhere does not see them.
+/// A text and options, where the text includes the files that the options had included before it: a
+/// compiler elsewhere does not see these files.
 #[must_use]
 pub fn with_named_files<'t>(source: &'t str, options: &'t str) -> (Cow<'t, str>, Cow<'t, str>) {
     let (mut files, mut others) = (String::new(), Vec::new());

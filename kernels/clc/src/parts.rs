@@ -77,7 +77,7 @@ impl Program {
     /// A program that is linked of parts.
     ///
     /// # Errors
-    /// What the compiler says of a part; if two parts define one name, or one is called that none
+    /// The compiler's messages on a part; if two parts define one name, or one is called that none
     /// defines; if the machine has no compiler.
     pub fn of_parts(parts: &[Part]) -> Result<Self, ClcError> {
         linked(&units(parts)?.0)

@@ -143,7 +143,7 @@ impl Program {
     /// Has a text in OpenCL C read, with options as OpenCL's compilers take them.
     ///
     /// # Errors
-    /// What clang says of the text; if an option is none; if the machine has no compiler.
+    /// clang's messages on the text; if an option is none; if the machine has no compiler.
     pub fn new(source: &str, options: &str) -> Result<Self, ClcError> {
         let (source, options) = options::with_named_files(source, options);
         let words = options::options(&options)?;

@@ -277,7 +277,7 @@ impl Kernel {
     /// Looks whether it can be launched so.
     ///
     /// # Errors
-    /// What does not fit its parameters, or is too large.
+    /// If an argument does not fit its parameter, or something is too large.
     pub fn check(&self, grid: &Grid, arguments: &[Argument<'_>]) -> Result<(), ClcError> {
         let name = &self.info.name;
         let bad = |problem: String| Err(ClcError::Launch(format!("kernel '{name}' {problem}")));

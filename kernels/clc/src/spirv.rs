@@ -18,8 +18,8 @@ use crate::client::ClcError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const MAGIC: u32 = 0x0723_0203;
-/// Words before the first instruction: what it is, its version, what made it, the bound of its
-/// numbers, nothing.
+/// Words before the first instruction: a mark, the version, the maker, the bound of its numbers,
+/// nothing.
 const HEADER: usize = 5;
 /// The largest bound of numbers that a module may have, as the standard says.
 const MOST_NUMBERS: u32 = 0x3f_ffff;

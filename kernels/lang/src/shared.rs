@@ -335,8 +335,8 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
 
     /// The first of all the elements, for accesses that the phases do not allow.
     ///
-    /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of
-    /// the block changes the same element, or reads one that this thread changes, without a barrier
+    /// Reading and writing through it is `unsafe`: such code promises that no other thread of the
+    /// block changes the same element, or reads one that this thread changes, without a barrier
     /// between.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut T {

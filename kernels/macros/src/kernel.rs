@@ -392,8 +392,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The user's function, as it is, and the kernel that runs it. What rustc would say of a body
-    /// that is refused is noise, too.
+    /// The user's function, as it is, and the kernel that runs it. rustc's messages on a refused
+    /// body would be noise, too.
     fn native(&self, is_refused: bool) -> TokenStream {
         let Self {
             krate, item, acc, ..

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Bytes that make no sense, or a message that must not be sent. Whoever receives such bytes closes
-/// the connection: what follows them has no meaning either.
+/// Bytes that make no sense, or a message that must not be sent. The side that receives such bytes
+/// closes the connection: the bytes after them have no meaning either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct WireError {

@@ -64,8 +64,8 @@ pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
 /// The protocol between nodes, in which only what a ticket allows can be said.
 pub const PEER_PROTOCOL: &[u8] = b"quipu-peer/1";
 
-/// The protocol in which a node proves its key, and nothing is said: what dials it for a session
-/// looks who is there first.
+/// The protocol in which a node proves its key, and nothing is said: a side that dials the node for
+/// a session checks first that it is there.
 pub const PROOF_PROTOCOL: &[u8] = b"quipu-proof/1";
 
 /// The first bytes of a client's hello.

@@ -89,7 +89,7 @@ pub enum PickOrder {
     Age,
     /// Lowest slot first; slots are reused, so this is not the order of upload.
     Slot,
-    /// Newest upload first: whatever the host forgot to order comes out backwards.
+    /// Newest upload first: commands that the host forgot to order come out backwards.
     Youngest,
     /// A new order at every poll, from this seed.
     Shuffled(u64),

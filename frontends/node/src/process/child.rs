@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 /// Between two words about how much the session has.
 const COUNTING: Duration = Duration::from_millis(250);
 
-/// Serves one session: what a process that a node has [started](super::Spawn) is to do, before it
-/// starts a thread or opens a file. `options` makes what the node's own are, within the limits that
+/// Serves one session: the work of a process that a node has [started](super::Spawn), before it
+/// starts a thread or opens a file. `options` makes the node's own options, within the limits that
 /// it is handed; it is called in the sandbox. Ends the process with the session.
 ///
 /// # Errors
@@ -147,8 +147,8 @@ where
     }
 }
 
-/// The channel that this process was started with. Its place is taken by nothing at all: what the
-/// session starts has it as its input, and would keep the channel open.
+/// The channel that this process was started with. Its place is taken by nothing at all: programs
+/// that the session starts have that place as their input, and would keep the channel open.
 fn take_channel() -> io::Result<Channel> {
     let stdin = io::stdin();
     let channel = stdin.as_fd().try_clone_to_owned()?;

@@ -111,7 +111,7 @@ struct Start {
     peers: Option<Option<SocketAddr>>,
 }
 
-/// Node to process: what it is to serve.
+/// Node to process: the session that it serves.
 const START: u8 = b'I';
 /// Node to process: a connection comes with it.
 const CONNECTION: u8 = b'C';
@@ -129,9 +129,9 @@ const COUNTS: u8 = b'S';
 /// Process to node: the session ends by a limit, which the text says.
 const OVER: u8 = b'O';
 
-/// Node to process: what is there to do on the devices? With the question's number.
+/// Node to process: a question for the load of the devices, with its number.
 const ASK: u8 = b'Q';
-/// Process to node: what there is to do on one of them.
+/// Process to node: the load of one of them.
 const LOAD: u8 = b'L';
 /// Process to node: some of the session's links.
 const LINKS: u8 = b'N';

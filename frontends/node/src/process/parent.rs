@@ -190,7 +190,7 @@ fn why(told: Option<&str>, status: &io::Result<ExitStatus>) -> String {
     }
 }
 
-/// Devices of a process, at most: what a welcome can announce.
+/// The most devices of a process: as many as a welcome can announce.
 const MOST_DEVICES: usize = 1024;
 
 /// All processes of a node's sessions.

@@ -115,7 +115,7 @@ pub enum Restriction {
     Rights,
     /// Landlock: files, devices, other processes' sockets and signals.
     Files,
-    /// seccomp: what may be asked of the kernel.
+    /// seccomp: the calls of the kernel that may be made.
     Calls,
 }
 
@@ -254,7 +254,7 @@ fn weaknesses_of(
 ///
 /// # Errors
 /// If a limit cannot be set; without `accepts_weak`, if the kernel has nothing of a part without
-/// which clients can read the node's key. What the kernel does not have otherwise is logged.
+/// which clients can read the node's key. Other parts that the kernel does not have are logged.
 pub(super) fn restrict(
     by: Restriction,
     (limits, accepts_weak): (&Limits, bool),

@@ -407,7 +407,7 @@ struct Seen {
 }
 
 /// Those of sessions that end because their clients have more together than they may: of each
-/// client with several the one that has the most. What one may have by itself is looked at twice.
+/// client with several the one that has the most. The limit of a single session is looked at twice.
 fn beyond_together(all: &[Seen]) -> Vec<usize> {
     let mut clients: HashMap<Fingerprint, Vec<usize>> = HashMap::new();
     for (number, seen) in all.iter().enumerate() {

@@ -125,7 +125,7 @@ impl Drop for Parked {
 
 /// A buffer's bytes, into which a write's go.
 pub(crate) enum Loan {
-    /// It is not the write's turn. What has come by now, and whether that is all.
+    /// It is not the write's turn. The bytes that have come by now, and whether that is all.
     Awaited(Parked, bool),
     /// So much had come when there was no memory for more: the write fails when its turn comes.
     Refused(u64),
@@ -472,7 +472,7 @@ impl Bulk {
         self.changed.notify_all();
     }
 
-    /// A read has failed: what is not sent of it never is.
+    /// A read has failed: bytes of it that are not sent never are.
     pub(crate) fn read_failed(&self, transfer: u64) {
         let mut state = locked(&self.state);
         if let Some(read) = state.reads.remove(&transfer) {
@@ -600,8 +600,8 @@ impl Bulk {
         Ok(state)
     }
 
-    /// Takes a chunk, from a peer or from the client. Of what a peer sends, any of it may come by
-    /// way of the client instead, or again: what was had is left out.
+    /// Takes a chunk, from a peer or from the client. Any part of a peer's bytes may come by way of
+    /// the client instead, or again: bytes that have come before are left out.
     pub(crate) fn take(&self, chunk: &Chunk<'_>, from: Option<u64>) -> Took {
         self.come(chunk.transfer, chunk.offset, Some(chunk.bytes), from)
     }

@@ -101,8 +101,8 @@ impl Work {
         }
     }
 
-    /// Does what a message says. What is brief of it is run by this thread, at the latest as it
-    /// [rests](Self::rest): nobody is woken for it.
+    /// Does what a message says. This thread runs brief commands itself, at the latest as it
+    /// [rests](Self::rest): nobody is woken for them.
     pub(crate) fn take(&mut self, message: &Message<'_>) -> Done {
         // While it is in a kernel, another of the session's threads has to see that the client is
         // gone.

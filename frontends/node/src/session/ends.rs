@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 /// Ends that are worth a write.
 const MANY: usize = 256;
 
-/// Events that one message names, at most: what every client takes in a frame.
+/// The most events that one message names: as many as every client takes in a frame.
 const MOST_IN_MESSAGE: usize = 256;
 
 /// Failures that are remembered as causes of others.

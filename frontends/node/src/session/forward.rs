@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-/// Sends what is lent. What is little is copied, and given back at once.
+/// Sends lent bytes. A few bytes are copied, and given back at once.
 fn send_lent(lent: HostLease, pack: impl FnOnce(Source)) {
     let bytes = lent.bytes();
     if bytes.length as u64 > SMALL {

@@ -185,7 +185,7 @@ pub(crate) struct PeerSender {
 }
 
 enum Way {
-    /// It is being made; what is to be sent waits, or goes by way of the client.
+    /// It is being made; bytes to send wait, or go by way of the client.
     Dialling {
         holds: bool,
     },
@@ -495,7 +495,8 @@ impl PeerSender {
         }
     }
 
-    /// Ends the way. What is not there yet, in the order in which it was sent.
+    /// Ends the way. Gives the parcels that are not there yet, in the order in which they were
+    /// sent.
     fn end(&self, with: Way) -> Vec<Arc<Parcel>> {
         let mut state = locked(&self.state);
         if matches!(state.way, Way::Gone) {

@@ -55,7 +55,8 @@ struct State {
     expected: HashMap<u64, Expected>,
     /// The peers that have come.
     come: HashMap<u64, (u32, Outgoing)>,
-    /// The client's placeholders: who may bring each about, and what for; none if it has.
+    /// The client's placeholders: the peer that may bring each about, and the event for it; none if
+    /// it has come about.
     placeholders: HashMap<u64, (u64, Option<UserEvent>)>,
     last_placeholder: u64,
     closed: bool,
@@ -315,7 +316,7 @@ impl Peers {
     }
 
     /// The client says that a placeholder has come about, and does not name it any more. None if it
-    /// is none; what is to be brought about, if nobody has.
+    /// is none; the event to complete, if nobody has.
     pub(super) fn resolve(&self, id: u64) -> Option<Option<UserEvent>> {
         let mut state = locked(&self.state);
         state.placeholders.remove(&id).map(|(_, event)| event)

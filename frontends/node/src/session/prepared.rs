@@ -72,7 +72,7 @@ impl Said {
     }
 }
 
-/// See the module. Nothing that was freed is kept by them: whoever frees forgets them.
+/// See the module. They keep nothing that was freed: code that frees something forgets them.
 #[derive(Default)]
 pub(super) struct PreparedLaunches {
     kept: Vec<(Said, Prepared)>,

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex};
 
 type Enqueued = std::result::Result<Begun, Error>;
 
-/// Bytes of a transfer's piece: what has come of a write is on its way to the device while the rest
-/// comes, and what a read has brought is on its way to the client.
+/// The bytes of a transfer's piece. A piece of a write goes to the device while the rest comes. A
+/// piece of a read goes to the client while the rest is read.
 const PIECE: u64 = 1 << 21;
 
 /// The bytes from a region's first to its last.

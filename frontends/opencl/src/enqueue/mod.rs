@@ -53,8 +53,8 @@ impl<'q> Command<'q> {
         !self.event.is_null() || self.queue.context.tells_errors()
     }
 
-    /// Enqueues what reads or writes the host's memory. What an in-order queue does to that is not
-    /// tracked, so there it is done in order.
+    /// Enqueues a command that reads or writes the host's memory. Such accesses are not tracked, so
+    /// an in-order queue makes them in order.
     pub(crate) fn with_host_memory(
         &self,
         enqueue: impl FnOnce(&[quipu_scheduler::Event]) -> Result<quipu_scheduler::Event>,

@@ -285,8 +285,8 @@ impl Program {
         number.ok_or(Code(CL_INVALID_DEVICE))
     }
 
-    /// The numbers of devices that a program means: of all that take it, if it names none. What is
-    /// built for a device is built for its parts.
+    /// The numbers of devices that a program means: of all that take it, if it names none. A build
+    /// for a device is a build for its parts.
     ///
     /// # Safety
     /// The pointer is null, or valid for reads of so many handles.

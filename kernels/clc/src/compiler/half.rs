@@ -42,8 +42,8 @@ pub(super) fn of_doubles(context: Context, module: Module) {
     }
 }
 
-/// Bounds the whole numbers that become a `half`. What is at the bounds becomes infinity, as all
-/// beyond them does, and has too many bits for LLVM's mistake.
+/// Bounds the whole numbers that become a `half`. A number at the bounds becomes infinity, as all
+/// beyond them do, and has too many bits for LLVM's mistake.
 pub(super) fn of_whole_numbers(context: Context, module: Module) {
     const MOST: u64 = 0xffff;
     let builder = LLVMCreateBuilderInContext(context);

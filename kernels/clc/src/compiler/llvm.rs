@@ -548,7 +548,7 @@ impl Module {
     /// Runs passes over it.
     ///
     /// # Errors
-    /// What libLLVM says.
+    /// libLLVM's message.
     pub(crate) fn run(self, passes: &str, machine: Machine) -> Result<(), String> {
         let options = LLVMCreatePassBuilderOptions();
         match LLVMRunPasses(self, text(passes).as_ptr(), machine, options).some() {
@@ -560,7 +560,7 @@ impl Module {
     /// Looks whether it is well formed.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     pub(crate) fn verify(self) -> Result<(), String> {
         const RETURN_STATUS: c_int = 2;
         let mut message = std::ptr::null_mut();

@@ -127,7 +127,7 @@ pub(crate) enum Request {
 pub(crate) struct Reading {
     /// For launches whose offset has more than 31 bits.
     pub(crate) is_wide: bool,
-    /// With the lines and names that the text has: what [`Output::Explanation`] tells of.
+    /// With the lines and names that the text has: [`Output::Explanation`] tells of them.
     pub(crate) keeps_lines: bool,
 }
 

@@ -277,8 +277,8 @@ const ABSENT: [&str; 14] = [
     "__opencl_c_device_enqueue",
 ];
 
-/// clang, told all of a text but what to make of it and where it is. What it makes depends on this
-/// alone, so whoever looks for files that a text includes tells it the same.
+/// clang, with all options for a text but those for its output and its place. Its output depends on
+/// these options alone, so a search for files that a text includes uses the same ones.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     let has_half = !options.iter().any(|option| option == NO_HALF);
     let extensions = EXTENSIONS.iter().chain(has_half.then_some(&"cl_khr_fp16"));

@@ -127,7 +127,7 @@ pub(super) fn kept<T: Send + Sync + 'static>(make: fn() -> T) -> &'static T {
     value
 }
 
-/// A constant: whatever does not depend on the kernel's arguments and threads.
+/// A constant: a value that does not depend on the kernel's arguments and threads.
 #[track_caller]
 pub fn lit<T: KernelValue>(value: T) -> Expr<T> {
     let location = Location::caller();

@@ -43,7 +43,7 @@ use crate::signature::{Parameter, Passing};
 
 /// A phase whose threads go side by side.
 pub(super) struct Lanes {
-    /// Around them, the outermost first: what they count with, and from where to where.
+    /// The loops around them, the outermost first: the counter of each, and its bounds.
     pub(super) rounds: Vec<Round>,
     /// The statements of each.
     pub(super) statements: Vec<Stmt>,

@@ -56,7 +56,7 @@ impl<'a> Cursor<'a> {
         self.list(field, length)
     }
 
-    /// The next so many bytes as a text. What may be in it is checked with the message.
+    /// The next so many bytes as a text. The check of the message checks its content.
     pub(crate) fn text(&mut self, field: &'static str, length: usize) -> Result<&'a str, Problem> {
         std::str::from_utf8(self.bytes(field, length)?).map_err(|_| Problem::Text { field })
     }

@@ -23,7 +23,7 @@ numbers! {
         /// [Parts](super::ProgramPart) that are linked. This and the next take the feature
         /// [`PARTS`](crate::PARTS).
         Linked = 1,
-        /// Parts that are compiled, and not linked: what they lack, others have.
+        /// Parts that are compiled, and not linked: functions that they lack are in others.
         Compiled = 2,
     }
 }

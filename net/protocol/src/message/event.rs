@@ -369,7 +369,7 @@ impl<'a> Body<'a> for Content {
 /// The output of kernels of the session, in order: both sides have agreed on
 /// [`PRINTED`](crate::PRINTED).
 ///
-/// What a command has printed comes before its end, as far as it is not lost.
+/// A command's output comes before its end, as far as it is not lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Printed<'a> {
     /// Bytes that were printed before these, and are lost.
@@ -419,7 +419,7 @@ impl<'a> Body<'a> for Printed<'a> {
     }
 }
 
-/// A device is lost: what it had to do fails, and nothing more is done there.
+/// A device is lost: its commands fail, and nothing more is done there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLost<'a> {
     /// Its number.

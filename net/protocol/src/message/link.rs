@@ -27,7 +27,7 @@ numbers! {
         Connected = 1,
         /// There is none yet, or its client is to come back with one.
         Awaited = 2,
-        /// There is none to the other node: what should go over it goes by way of the client.
+        /// There is none to the other node: its bytes go by way of the client.
         ByClient = 3,
     }
 }

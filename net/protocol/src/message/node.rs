@@ -86,8 +86,8 @@ impl Takes {
     }
 }
 
-/// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the
-/// largest number.
+/// One of a node's devices. Sizes in bytes, extents in their own units; a size without a limit is
+/// the largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device<'a> {
     /// Its number, from zero, by which commands name it.

@@ -472,8 +472,8 @@ impl<'a> Body<'a> for Placeholder {
 }
 
 ids! {
-    /// The rest of a transfer from another node never comes: what receives it fails, unless all has
-    /// come.
+    /// The rest of a transfer from another node never comes: the command that receives it fails,
+    /// unless all has come.
     Abandon, transfer, "the transfer";
     /// A placeholder of the receiver's has come about.
     CameAbout, event, "the event";

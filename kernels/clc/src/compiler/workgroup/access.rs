@@ -132,9 +132,9 @@ fn stride(value: Value, layout: DataLayout, depth: usize) -> u64 {
     }
 }
 
-/// True if each work-item goes along a row of its own in a loop, and writes there: what it reads
-/// and writes lies side by side from turn to turn, and apart from what its neighbours do. Vectors
-/// of turns then take less time than those of work-items.
+/// True if each work-item goes along a row of its own in a loop, and writes there: its elements lie
+/// side by side from turn to turn, and apart from those of its neighbours. Vectors of turns then
+/// take less time than those of work-items.
 pub(super) fn goes_along_rows(
     graph: &Graph,
     of: &Loop,

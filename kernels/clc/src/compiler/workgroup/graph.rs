@@ -239,7 +239,7 @@ impl Loop {
     }
 
     /// The loop with the nodes that work-items come to between it and the node where all that left
-    /// it meet: what follows a `break`. The loop itself if there is more than a little of that.
+    /// it meet: the code after a `break`. The loop itself if there is more than a little of that.
     pub(super) fn with_ways_out(&self, graph: &Graph) -> Self {
         const MOST: usize = 4;
         let mut nodes = self.nodes.clone();

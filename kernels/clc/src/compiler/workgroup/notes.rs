@@ -82,7 +82,7 @@ impl Notes {
         self.scope = None;
     }
 
-    /// Notes that the loop has an instruction of a line; what LLVM is told of where that is.
+    /// Notes that the loop has an instruction of a line. Gives its place for LLVM.
     pub(super) fn place(&mut self, context: Context, line: Option<u32>) -> Option<Metadata> {
         let scope = self.scope?;
         if let (Some(line), Some(of)) = (line, self.version().loops.last_mut()) {

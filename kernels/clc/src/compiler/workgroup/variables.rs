@@ -110,8 +110,8 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Finds them. What counters of loops begin as is wanted at their headers, if work-items leave
-    /// these at different times.
+    /// Finds them. The first values of loops' counters are wanted at their headers, if work-items
+    /// leave these at different times.
     pub(super) fn of(graph: &Graph, loops: &[Loop], differs: &Divergence) -> Self {
         let mut this = Self {
             all: Vec::new(),

@@ -379,8 +379,8 @@ impl Emitter {
         LLVMBuildInBoundsGEP2(self.builder, of, pointer, &raw const index, 1, UNNAMED)
     }
 
-    /// Writes what precedes the first version: arguments, and the loop over groups. What the
-    /// versions are to go to.
+    /// Writes the code before the first version: arguments, and the loop over groups. Gives the
+    /// block that the versions go to.
     pub(super) fn begin(&mut self) -> Block {
         let start = self.block("start");
         self.go_on(start);

@@ -260,8 +260,8 @@ impl Emitter {
     }
 }
 
-/// The variable of the text that a value is of, as far as its name tells: what is changed has the
-/// variable's name, and what is computed a name that clang gives such instructions.
+/// The variable of the text that a value is of, as far as its name tells: a value that is changed
+/// has the variable's name, and a computed one has a name that clang gives such instructions.
 fn variable(value: Value) -> Option<String> {
     const OF_CLANG: [&str; 27] = [
         "", "add", "and", "arrayidx", "call", "cmp", "cond", "conv", "dec", "div", "idxprom",
