@@ -40,9 +40,9 @@ pub(super) fn no_device() -> Error {
     .into()
 }
 
-/// A driver's devices that the process shares, started when they are first asked for. Of two threads
-/// that start them at a time, one drops its own. So a subscriber of the log that makes a platform,
-/// as the driver says that it starts, does not wait for itself.
+/// A driver's devices that the process shares, started when they are first asked for. Of two
+/// threads that start them at a time, one drops its own. So a subscriber of the log that makes a
+/// platform, as the driver says that it starts, does not wait for itself.
 fn shared<T: Clone>(cell: &OnceLock<Result<T>>, start: impl FnOnce() -> Result<T>) -> Result<T> {
     if let Some(started) = cell.get() {
         return started.clone();
