@@ -59,6 +59,151 @@ fn kernels_become_ptx() {
     }
 }
 
+/// The PTX of a kernel of OpenCL C 3.0, for each of two devices; none without a compiler.
+fn ptx_of(source: &str, name: &str) -> Option<[String; 2]> {
+    support::program("kernel void k() {}")?;
+    let program = quipu_clc::Program::new(source, "-cl-std=CL3.0").unwrap();
+    Some([70, 90].map(|capability| {
+        let ptx = program.ptx(name, capability);
+        ptx.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }))
+}
+
+/// The words of PTX that order memory, and those of accesses to `global` memory and atomic ones, in
+/// order.
+fn ordered(ptx: &str) -> Vec<&str> {
+    let words = ptx.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.find(|word| !word.starts_with(['@', '{']))
+    });
+    let words = words.map(|word| word.trim_end_matches(';'));
+    let is_access = |word: &&str| {
+        let kind = word.split('.').next().unwrap_or_default();
+        kind == "membar"
+            || kind == "atom"
+            || ["ld", "st"].contains(&kind) && !word.contains(".param")
+    };
+    let kinds = words.filter(is_access).map(|word| match word {
+        word if word.starts_with("membar") => word,
+        word => word.split('.').next().unwrap_or_default(),
+    });
+    kinds.collect()
+}
+
+#[test]
+fn fences_and_ordered_accesses_are_barriers_of_memory() {
+    const CASES: &[(&str, &[&str])] = &[
+        (
+            "mem_fence(CLK_GLOBAL_MEM_FENCE); y[0] = 1;",
+            &["membar.gl", "st"],
+        ),
+        (
+            "read_mem_fence(CLK_GLOBAL_MEM_FENCE); y[0] = 1;",
+            &["membar.gl", "st"],
+        ),
+        (
+            "write_mem_fence(CLK_GLOBAL_MEM_FENCE); y[0] = 1;",
+            &["membar.gl", "st"],
+        ),
+        (
+            "mem_fence(CLK_LOCAL_MEM_FENCE); y[0] = 1;",
+            &["membar.cta", "st"],
+        ),
+        (
+            "atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device); y[0] = 1;",
+            &["membar.gl", "st"],
+        ),
+        (
+            "atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, memory_scope_work_group); y[0] = 1;",
+            &["membar.cta", "st"],
+        ),
+        (
+            "y[0] = atomic_load_explicit(x, memory_order_acquire, memory_scope_device);",
+            &["ld", "membar.gl", "st"],
+        ),
+        (
+            "y[0] = atomic_load(x);",
+            &["membar.gl", "ld", "membar.gl", "st"],
+        ),
+        (
+            "y[0] = atomic_load_explicit(x, memory_order_relaxed);",
+            &["ld", "st"],
+        ),
+        (
+            "y[0] = 1; atomic_store_explicit(x, 1, memory_order_release, memory_scope_device);",
+            &["st", "membar.gl", "st"],
+        ),
+        ("atomic_store(x, 1);", &["membar.gl", "st", "membar.gl"]),
+        ("atomic_flag_clear(x);", &["membar.gl", "st", "membar.gl"]),
+        (
+            "y[0] = 1; atomic_fetch_add_explicit(x, 1, memory_order_release, memory_scope_device);",
+            &["st", "membar.gl", "atom"],
+        ),
+        (
+            "y[0] = atomic_exchange_explicit(x, 1, memory_order_acquire, memory_scope_device);",
+            &["atom", "membar.gl", "st"],
+        ),
+        (
+            "y[0] = atomic_fetch_add(x, 1);",
+            &["membar.gl", "atom", "membar.gl", "st"],
+        ),
+        (
+            "int e = 0; y[0] = atomic_compare_exchange_strong(x, &e, 1);",
+            &["membar.gl", "atom", "membar.gl", "st"],
+        ),
+        (
+            "y[0] = atomic_fetch_add_explicit(x, 1, memory_order_relaxed);",
+            &["atom", "st"],
+        ),
+        (
+            "y[0] = 1; work_group_barrier(CLK_GLOBAL_MEM_FENCE, memory_scope_device); y[1] = 2;",
+            &["st", "membar.gl", "membar.gl", "st"],
+        ),
+    ];
+    for (text, expected) in CASES {
+        let source = format!(
+            "kernel void k(volatile global atomic_int *x, volatile global int *y) {{ {text} }}"
+        );
+        let Some(each) = ptx_of(&source, "k") else {
+            return;
+        };
+        for ptx in &each {
+            // Addresses of generic memory are made ones of global memory, or not.
+            assert_eq!(ordered(ptx), *expected, "{text}\n{ptx}");
+        }
+    }
+}
+
+#[test]
+fn atomic_functions_of_all_types_and_places_become_ptx() {
+    let each = |space: &str, name: &str, kind: &str| {
+        let update = match kind {
+            "float" | "double" => vec!["add", "sub", "min", "max"],
+            _ => vec!["add", "sub", "min", "max", "and", "or", "xor"],
+        };
+        let calls = update
+            .iter()
+            .map(|of| format!("r += atomic_fetch_{of}({name}, r);"));
+        format!(
+            "{{ {kind} e = 0, r = atomic_load({name}); atomic_store({name}, r); r += atomic_exchange({name}, r);
+               atomic_compare_exchange_weak({name}, &e, r); {} out[0] += r + e; }} /* {space} */",
+            calls.collect::<String>()
+        )
+    };
+    for kind in ["int", "uint", "long", "ulong", "float", "double"] {
+        let source = format!(
+            "kernel void k(global atomic_{kind} *g, local atomic_{kind} *l, global {kind} *out, int n) {{
+               atomic_{kind} *any = n ? (atomic_{kind} *)g : (atomic_{kind} *)l; {} {} {} }}",
+            each("global", "g", kind),
+            each("local", "l", kind),
+            each("generic", "any", kind)
+        );
+        if ptx_of(&source, "k").is_none() {
+            return;
+        }
+    }
+}
+
 #[test]
 fn what_processors_alone_have_is_refused_by_name() {
     for (source, named) in [

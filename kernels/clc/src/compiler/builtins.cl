@@ -29,6 +29,10 @@ typedef enum memory_order {
     memory_order_acq_rel = __ATOMIC_ACQ_REL, memory_order_seq_cst = __ATOMIC_SEQ_CST
 } memory_order;
 
+// Between the work-items of a group, which one thread runs on processors, a fence is one of that thread alone.
+#define FENCE(is_of_group, order) do { if (is_of_group) __atomic_signal_fence(order); else __atomic_thread_fence(order); } while (0)
+#define IS_OF_GROUP(scope) ((scope) != memory_scope_device && (scope) != memory_scope_all_svm_devices)
+
 #define OVER __attribute__((overloadable, always_inline))
 #define PURE __attribute__((const, nothrow))
 
@@ -74,12 +78,18 @@ OVER size_t get_global_linear_id(void) {
         + ((size_t)__q_gid0() - __q_info(3));
 }
 
+#define IS_LOCAL(flags) ((flags) == 1)
 OVER void barrier(uint flags) { __q_barrier(); }
 OVER void work_group_barrier(uint flags) { __q_barrier(); }
-OVER void work_group_barrier(uint flags, memory_scope scope) { __q_barrier(); }
-OVER void mem_fence(uint flags) { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
-OVER void read_mem_fence(uint flags) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
-OVER void write_mem_fence(uint flags) { __atomic_thread_fence(__ATOMIC_RELEASE); }
+OVER void work_group_barrier(uint flags, memory_scope scope) {
+    int is_of_group = IS_LOCAL(flags) || IS_OF_GROUP(scope);
+    if (!is_of_group) __atomic_thread_fence(__ATOMIC_RELEASE);
+    __q_barrier();
+    if (!is_of_group) __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+OVER void mem_fence(uint flags) { FENCE(IS_LOCAL(flags), __ATOMIC_ACQ_REL); }
+OVER void read_mem_fence(uint flags) { FENCE(IS_LOCAL(flags), __ATOMIC_ACQUIRE); }
+OVER void write_mem_fence(uint flags) { FENCE(IS_LOCAL(flags), __ATOMIC_RELEASE); }
 #endif
 
 #ifdef PART_async

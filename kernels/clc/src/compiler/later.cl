@@ -134,10 +134,10 @@ BY_PLACE(__generic) BY_PLACE(__global) BY_PLACE(__local)
 OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope scope) {
     switch (order) {
     case memory_order_relaxed: break;
-    case memory_order_acquire: __atomic_thread_fence(__ATOMIC_ACQUIRE); break;
-    case memory_order_release: __atomic_thread_fence(__ATOMIC_RELEASE); break;
-    case memory_order_acq_rel: __atomic_thread_fence(__ATOMIC_ACQ_REL); break;
-    default: __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    case memory_order_acquire: FENCE(IS_OF_GROUP(scope), __ATOMIC_ACQUIRE); break;
+    case memory_order_release: FENCE(IS_OF_GROUP(scope), __ATOMIC_RELEASE); break;
+    case memory_order_acq_rel: FENCE(IS_OF_GROUP(scope), __ATOMIC_ACQ_REL); break;
+    default: FENCE(IS_OF_GROUP(scope), __ATOMIC_SEQ_CST);
     }
 }
 #endif

@@ -9,8 +9,11 @@
 //!    offset of a launch and its dimensions are passed by four parameters behind the kernel's own.
 //! 3. Local memory that a launch passes begins at an offset from the memory that the blocks of a
 //!    launch are given. A parameter has the offset.
-//! 4. Functions that are still called and not there are refused by name: mathematical functions of
-//!    the system's library, images, `printf` and sub-groups among it.
+//! 4. Atomic accesses keep their orders by barriers of memory ([`orders`]).
+//! 5. Functions that are still called and not there are refused by name: mathematical functions of
+//!    the system's library, images, `printf` and sub-groups among them.
+
+mod orders;
 
 use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};
@@ -212,7 +215,11 @@ fn refuse_missing(module: Module) -> Result<(), Fault> {
 
 /// A module's text for PTX.
 fn adapted(text: &str, kernel: &str) -> String {
-    let mut adapted = format!("target triple = \"{TRIPLE}\"\n{}", prelude());
+    let mut adapted = format!(
+        "target triple = \"{TRIPLE}\"\n{}{}",
+        prelude(),
+        orders::DECLARED
+    );
     let mut declared = BTreeSet::new();
     let mut shift = String::new();
     let begin = format!("@{}(", quoted(kernel));
@@ -244,8 +251,7 @@ fn adapted(text: &str, kernel: &str) -> String {
         if line.starts_with(' ') {
             adapted.push_str(&std::mem::take(&mut shift));
         }
-        adapted.push_str(&with_launch(&line));
-        adapted.push('\n');
+        adapted.push_str(&orders::kept(&with_launch(&line)));
     }
     adapted
 }
