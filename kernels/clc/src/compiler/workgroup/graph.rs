@@ -188,7 +188,8 @@ impl Graph {
             .map(|at| LLVMGetIncomingValue(phi, at))
     }
 
-    fn dominates(&self, one: usize, other: usize) -> bool {
+    /// True if a work-item comes to a node only by way of another one, or if the two are one.
+    pub(super) fn dominates(&self, one: usize, other: usize) -> bool {
         let mut at = other;
         loop {
             if at == one {

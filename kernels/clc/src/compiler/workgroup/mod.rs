@@ -30,6 +30,8 @@
 //! 11. [`notes`]: notes on this for the kernel's user, if somebody asks.
 //! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version
 //!     without the test.
+//! 13. [`waits`]: a kernel in which work-items wait for each other by atomic operations has no
+//!     inner cuts.
 
 mod access;
 mod common;
@@ -43,6 +45,7 @@ pub(super) mod sub_groups;
 mod uniform;
 mod unroll;
 mod variables;
+mod waits;
 
 use super::Fault;
 use super::llvm::*;

@@ -4,12 +4,14 @@
 //! A value is divergent if it comes from the work-item's own number, from its own memory or from an
 //! atomic operation; if an operand of it is; if it is a phi where ways meet that work-items of a
 //! group take differently; or if it leaves a loop that they leave at different times. A load from a
-//! uniform address is uniform: another work-item that writes there meanwhile would race.
+//! uniform address is uniform: another work-item that writes there meanwhile would race. In a
+//! kernel in which work-items [wait](super::waits) for each other, no load is.
 
 use super::access::masks_bytes;
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::private::SideBySide;
+use super::waits;
 use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
@@ -17,6 +19,8 @@ use std::collections::HashSet;
 
 /// The address space of memory of a work-item's own.
 const PRIVATE: u32 = 0;
+/// The address space of memory that no kernel writes.
+const CONSTANT: u32 = 2;
 
 /// The reason for which work-items go round a loop one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +40,14 @@ pub(super) enum Alone {
     Rows,
     /// They stop in it, or at its ends, for another reason.
     Stops,
+    /// They wait for each other in the kernel, by atomic operations.
+    Waits,
 }
 
 /// The values and ways that differ within a group.
 pub(super) struct Divergence {
+    /// True if work-items wait for each other by memory.
+    pub(super) waits: bool,
     /// Values that differ.
     values: HashSet<Value>,
     /// Nodes that some work-items of a group may run and others not, or another number of times.
@@ -53,6 +61,7 @@ impl Divergence {
     /// Finds what differs in a kernel.
     pub(super) fn of(graph: &Graph, loops: &[Loop]) -> Self {
         let mut this = Self {
+            waits: waits::any(graph, loops),
             values: HashSet::new(),
             nodes: vec![false; graph.nodes.len()],
             parted: Vec::new(),
@@ -100,9 +109,10 @@ impl Divergence {
     }
 
     /// The divergence in which nothing is known to be the same: work-items of a group are apart.
-    pub(super) fn apart(graph: &Graph) -> Self {
+    pub(super) fn apart(graph: &Graph, loops: &[Loop]) -> Self {
         let all = graph.nodes.iter();
         Self {
+            waits: waits::any(graph, loops),
             values: all
                 .flat_map(|node| node.phis.iter().chain(&node.body))
                 .copied()
@@ -119,11 +129,18 @@ impl Divergence {
 
     fn comes_to_differ(&self, instruction: Value) -> bool {
         match instruction.opcode() {
-            Some(op::ALLOCA | op::ATOMIC_RMW | op::ATOMIC_CMPXCHG) => return true,
-            Some(op::LOAD) if LLVMGetVolatile(instruction) != 0 => return true,
+            Some(op::ALLOCA) => return true,
+            _ if waits::is_shared(instruction) => return true,
+            Some(op::LOAD) if self.waits => {
+                let space = LLVMGetPointerAddressSpace(LLVMGetOperand(instruction, 0).ty());
+                if space != CONSTANT {
+                    return true;
+                }
+            }
             Some(op::CALL) => {
                 let callee = instruction.callee().unwrap_or_default();
-                if callee.starts_with("__q_lid")
+                if self.waits && callee.starts_with(CALLED_TO_READ)
+                    || callee.starts_with("__q_lid")
                     || callee.starts_with("__q_gid")
                     || callee == "printf"
                 {

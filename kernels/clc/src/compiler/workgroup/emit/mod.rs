@@ -605,14 +605,17 @@ impl Emitter {
             false => cuts(graph, &loops, &differs, &rows),
         };
         if are_apart {
-            differs = Divergence::apart(graph);
+            differs = Divergence::apart(graph, &loops);
         }
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
         let mut alone = BTreeMap::new();
         let variables = Variables::of(graph, &loops, &differs);
-        let together = loops.iter().filter(|_| !are_apart);
+        if differs.waits && !are_apart {
+            alone.extend(loops.iter().map(|of| (of.header, Alone::Waits)));
+        }
+        let together = loops.iter().filter(|_| !are_apart && !differs.waits);
         for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
             if rows.contains(&of.header) {
@@ -797,11 +800,6 @@ fn is_number_along_x(value: Value) -> bool {
     }
 }
 
-fn is_atomic(access: Value) -> bool {
-    const NOT_ATOMIC: i32 = 0;
-    LLVMGetOrdering(access) != NOT_ATOMIC
-}
-
 /// The edges where all work-items of a group, or of a strip, stop.
 fn cuts(
     graph: &Graph,
@@ -822,7 +820,7 @@ fn cuts(
             continue;
         }
         let has_barrier = (0..graph.nodes.len()).any(|at| of.nodes[at] && is_barrier(&at));
-        if !has_barrier && rows.contains(&of.header) {
+        if !has_barrier && (differs.waits || rows.contains(&of.header)) {
             continue;
         }
         let cut = if has_barrier { Cut::Outer } else { Cut::Inner };

@@ -5,7 +5,8 @@ use super::super::common::Common;
 use super::super::graph::End;
 use super::super::private::parts_of;
 use super::super::variables::{Variable, is_leaf};
-use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version, is_atomic};
+use super::super::waits::is_shared;
+use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version};
 use crate::compiler::Fault;
 use crate::compiler::llvm::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -512,8 +513,8 @@ impl Emitter {
             known.insert(*instruction, copy);
             if !is_narrow
                 && matches!(instruction.opcode(), Some(op::LOAD | op::STORE))
-                && LLVMGetVolatile(*instruction) == 0
-                && !is_atomic(*instruction)
+                && !is_shared(*instruction)
+                && !version.differs.waits
             {
                 self.independent(copy, item);
             }

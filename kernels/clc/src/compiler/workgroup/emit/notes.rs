@@ -291,6 +291,9 @@ fn because(why: Alone) -> String {
         }
         Alone::Rows => "each goes along a row of its own, so vectors are of turns".to_owned(),
         Alone::Stops => "they leave it at different times, and stop in it or at its ends".to_owned(),
+        Alone::Waits => {
+            "work-items of the kernel wait for each other by an atomic operation, so none stops while it may hold a lock".to_owned()
+        }
         Alone::Instruction(one) => {
             let at = line(one).map_or_else(String::new, |line| format!(" in line {line}"));
             let what = match one.opcode() {
