@@ -485,3 +485,45 @@ fn rows_of_each_work_item_are_vectors_of_turns() {
         }
     }
 }
+
+#[test]
+fn what_a_structure_brings_is_read_behind_its_assignment() {
+    const ASSIGNMENTS: [&str; 3] = [
+        "cur[g] = t[j];",
+        "cur[g] = (S){0};",
+        "cur[g] = j & 1 ? t[j] : t[0];",
+    ];
+    const TURNS: usize = 5;
+    const GROUPS: usize = 7;
+    for assignment in ASSIGNMENTS {
+        let Some(program) = program(&format!(
+            "typedef struct {{ int a[16]; }} S;
+             kernel void k(global const S *t, global S *cur, global const int *n, global int *out) {{
+                int i = get_global_id(0), g = get_group_id(0), sum = 0, j = 0;
+                do {{ {assignment} sum += cur[g].a[j & 15]; }} while (++j < n[i]);
+                out[i] = sum;
+            }}"
+        )) else {
+            return;
+        };
+        let t: Vec<i32> = (0..TURNS * 16).map(|at| 1000 + at as i32).collect();
+        let cur = vec![-77_i32; GROUPS * 16];
+        let n: Vec<i32> = (0..GROUPS).map(|at| (at % TURNS) as i32 + 1).collect();
+        let out = vec![0_i32; GROUPS];
+        let mut launch = Launch::new([GROUPS, 1, 1], [1, 1, 1]);
+        launch.memory(&t);
+        launch.memory(&cur);
+        launch.memory(&n);
+        launch.memory(&out);
+        launch.run(&program, "k");
+        for (at, sum) in out.iter().enumerate() {
+            let turns = 0..n[at] as usize;
+            let wanted: i32 = match assignment {
+                "cur[g] = t[j];" => turns.map(|j| t[j * 16 + j]).sum(),
+                "cur[g] = (S){0};" => 0,
+                _ => turns.map(|j| t[(j & 1) * j * 16 + j]).sum(),
+            };
+            assert_eq!(*sum, wanted, "{assignment}, {at}");
+        }
+    }
+}

@@ -359,6 +359,7 @@ pub(crate) mod op {
     pub(crate) const INSERT_ELEMENT: i32 = 51;
     pub(crate) const SHUFFLE_VECTOR: i32 = 52;
     pub(crate) const EXTRACT_VALUE: i32 = 53;
+    pub(crate) const FENCE: i32 = 55;
     pub(crate) const ATOMIC_CMPXCHG: i32 = 56;
     pub(crate) const ATOMIC_RMW: i32 = 57;
     pub(crate) const BIT_CAST: i32 = 41;

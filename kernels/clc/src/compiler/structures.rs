@@ -17,6 +17,7 @@
 use super::Fault;
 use super::llvm::*;
 use super::neighbours;
+use super::workgroup::keeps_reads_in_place;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -228,17 +229,7 @@ fn groups(block: Block) -> Vec<Group> {
     let (mut open, mut all): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
     for instruction in block.instructions() {
         let Some(gather) = Gather::of(instruction) else {
-            let is_math = |callee: String| {
-                callee.starts_with("llvm.")
-                    && !callee.starts_with("llvm.mem")
-                    && !callee.starts_with("llvm.masked")
-            };
-            let writes = match instruction.opcode() {
-                Some(op::STORE | op::ATOMIC_RMW | op::ATOMIC_CMPXCHG) => true,
-                Some(op::CALL) => !instruction.callee().is_some_and(is_math),
-                _ => false,
-            };
-            if writes {
+            if keeps_reads_in_place(instruction) {
                 all.append(&mut open);
             }
             continue;

@@ -6,8 +6,34 @@ use super::graph::{Graph, Loop};
 use super::private::{Part, parts_of};
 use super::uniform::Divergence;
 use super::variables::{is_leaf, is_pure};
+use super::waits::is_shared;
+use crate::compiler::division::CALLED_TO_DIVIDE;
+use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
+
+/// True if no read may be moved from behind an instruction to before it: one that may write, or that
+/// takes part in an order of threads.
+pub(in crate::compiler) fn keeps_reads_in_place(instruction: Value) -> bool {
+    match instruction.opcode() {
+        Some(op::STORE | op::FENCE) => true,
+        Some(op::CALL) => {
+            let callee = instruction.callee().unwrap_or_default();
+            !is_leaf(instruction)
+                && !is_arithmetic(&callee)
+                && !callee.starts_with(CALLED_TO_DIVIDE)
+                && !callee.starts_with(CALLED_TO_READ)
+        }
+        _ => is_shared(instruction),
+    }
+}
+
+/// True if a function of LLVM's of this name has nothing to do with memory.
+pub(super) fn is_arithmetic(callee: &str) -> bool {
+    callee.starts_with("llvm.")
+        && !callee.starts_with("llvm.mem")
+        && !callee.starts_with("llvm.masked")
+}
 
 /// The operations of a kernel that addresses come from and that make a number go around: a number
 /// modulo another, or bits of one.

@@ -7,6 +7,7 @@
 //! comes from such numbers alone (`sought[at]`) is read once a turn, if all that are inside come to
 //! it.
 
+use super::access::keeps_reads_in_place;
 use super::graph::{End, Graph, Loop};
 use super::uniform::Divergence;
 use super::variables::{Variable, Variables, is_leaf, is_pure};
@@ -110,11 +111,11 @@ impl Common {
         this
     }
 
-    /// Finds what is read once a turn: in a loop that writes nothing.
+    /// Finds what is read once a turn: in a loop in which nothing keeps reads in their places.
     fn find_steps(&mut self, graph: &Graph, of: &Loop) {
         let within = (0..graph.nodes.len()).filter(|at| of.nodes[*at]);
         let mut all = within.flat_map(|at| &graph.nodes[at].body);
-        if self.counters.is_empty() || all.any(|one| one.opcode() == Some(op::STORE)) {
+        if self.counters.is_empty() || all.any(|one| keeps_reads_in_place(*one)) {
             return;
         }
         let (mut at, mut seen) = (of.header, HashSet::new());

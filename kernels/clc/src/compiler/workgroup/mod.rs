@@ -50,7 +50,7 @@ mod waits;
 use super::Fault;
 use super::llvm::*;
 use crate::metadata::Layout;
-pub(super) use access::switches_by_memory;
+pub(super) use access::{keeps_reads_in_place, switches_by_memory};
 use emit::Emitter;
 pub(crate) use emit::{NUMBERS, place_of_arguments};
 use graph::Graph;

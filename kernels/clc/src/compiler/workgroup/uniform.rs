@@ -7,7 +7,7 @@
 //! uniform address is uniform: another work-item that writes there meanwhile would race. In a
 //! kernel in which work-items [wait](super::waits) for each other, no load is.
 
-use super::access::masks_bytes;
+use super::access::{is_arithmetic, masks_bytes};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::private::SideBySide;
@@ -239,7 +239,7 @@ impl Divergence {
                 Some(op::CALL) => {
                     let callee = instruction.callee().unwrap_or_default();
                     callee.starts_with("__q_")
-                        || callee.starts_with("llvm.")
+                        || is_arithmetic(&callee)
                         || callee.starts_with(CALLED_TO_DIVIDE)
                         || callee.starts_with(CALLED_TO_READ)
                 }
