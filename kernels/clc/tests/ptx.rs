@@ -38,6 +38,22 @@ const KERNELS: &[(&str, &str, &str)] = &[
             y[get_global_id(0)] = f(own, p.b) + mad(p.a, 2.0f, get_global_offset(0)); }",
         "ld.param",
     ),
+    (
+        "functions",
+        "kernel void functions(global float *x, global int *n, global float4 *v) { size_t i = get_global_id(0); float a = x[i], b; int e;
+            x[i] = sin(a) + cos(a) + tan(a) + exp(a) + exp2(a) + exp10(a) + log(a) + log2(a) + log10(a) + pow(a, 2.5f) + powr(a, a)
+                + pown(a, n[i]) + rootn(a, n[i]) + sinpi(a) + cospi(a) + tanpi(a) + tanh(a) + sincos(a, &b) + b + fract(a, &b) + modf(a, &b)
+                + sqrt(a) + rsqrt(a) + fma(a, a, a) + floor(a) + ceil(a) + rint(a) + round(a) + trunc(a) + fmin(a, b) + fmax(a, b);
+            v[i] = pown(v[i], 3) + sinpi(v[i]) + length(v[i]) + native_exp(v[i]) + half_cos(v[i]) + normalize(v[i]); }",
+        "fma.rn.f32",
+    ),
+    (
+        "doubles",
+        "kernel void doubles(global double *x, global double4 *v) { size_t i = get_global_id(0); double a = x[i], b;
+            x[i] = sqrt(a) + rsqrt(a) + fma(a, a, a) + floor(a) + ceil(a) + rint(a) + round(a) + trunc(a) + fmin(a, 2.0) + fmax(a, 3.0)
+                + fract(a, &b) + modf(a, &b) + length(v[i]); }",
+        "sqrt.rn.f64",
+    ),
 ];
 
 #[test]
@@ -210,6 +226,22 @@ fn what_processors_alone_have_is_refused_by_name() {
         (
             "kernel void k(global double *x) { x[0] = erf(x[1]); }",
             "'erf'",
+        ),
+        (
+            "kernel void k(global double *x) { x[0] = sin(x[1]); }",
+            "'sin'",
+        ),
+        (
+            "kernel void k(global double2 *x) { x[0] = pow(x[1], x[2]); }",
+            "'pow'",
+        ),
+        (
+            "kernel void k(global double *x) { x[0] = pown(x[1], 3); }",
+            "'pow'",
+        ),
+        (
+            "kernel void k(global double *x) { x[0] = log10(x[1]); }",
+            "'log10'",
         ),
         (
             "kernel void k(global int *x) { x[0] = work_group_reduce_add(x[get_global_id(0)]); }",

@@ -199,7 +199,7 @@ SCALARS1(rsqrt, (real)1 / __builtin_elementwise_sqrt(a))
 #define __q_cos __q_any_cos
 #define __q_tan __q_any_tan
 EITHER1(sin) EITHER1(cos) EITHER1(exp) EITHER1(exp2) EITHER1(log) EITHER1(log2) EITHER1(log10)
-OVER float pow(float a, float b) { return __q_pow(a, b); } MAP2(pow, float, float, float)
+OVER float pow(float a, float b) { return __q_power(a, (double)b); } MAP2(pow, float, float, float)
 OVER double pow(double a, double b) { return __builtin_elementwise_pow(a, b); } MAP2(pow, double, double, double)
 #define SYSTEM1(name) \
     PURE double __q_d_##name(double) SYSTEM(#name); \
@@ -252,9 +252,11 @@ OVER double __q_cospi(double a) {
     double r = fabs(a - 2 * rint(a * 0.5));
     return r < 0.25 ? cos(r * PI) : r > 0.75 ? -cos((1 - r) * PI) : sin((0.5 - r) * PI);
 }
-SCALARS1(sinpi, (real)__q_sinpi(a))
-SCALARS1(cospi, (real)__q_cospi(a))
-SCALARS1(tanpi, (real)(__q_sinpi(a) / __q_cospi(a)))
+#define OF_PI(name) \
+    OVER float name(float a) { return __q_f_##name(a); } MAP1(name, float, float) \
+    OVER double name(double a) { return __q_##name(a); } MAP1(name, double, double)
+OVER double __q_tanpi(double a) { return __q_sinpi(a) / __q_cospi(a); }
+OF_PI(sinpi) OF_PI(cospi) OF_PI(tanpi)
 
 PURE float __q_f_ldexp(float, int) SYSTEM("ldexpf");
 PURE double __q_d_ldexp(double, int) SYSTEM("ldexp");
@@ -262,7 +264,7 @@ PURE int __q_f_ilogb(float) SYSTEM("ilogbf");
 PURE int __q_d_ilogb(double) SYSTEM("ilogb");
 OVER float ldexp(float a, int b) { return __q_f_ldexp(a, b); }
 OVER double ldexp(double a, int b) { return __q_d_ldexp(a, b); }
-OVER float pown(float a, int b) { return (float)pow((double)a, (double)b); }
+OVER float pown(float a, int b) { return __q_power(a, (double)b); }
 OVER double pown(double a, int b) { return pow(a, (double)b); }
 OVER double rootn(double a, int b) {
     if (b == 0 || (a < 0 && !(b & 1))) return __builtin_nan("");
@@ -271,7 +273,11 @@ OVER double rootn(double a, int b) {
     if (m > 0 && m < __builtin_inf() && r < __builtin_inf()) r = fma(r, fma(-of, (double)b, 1.0) / b * log(m), r);
     return b & 1 ? copysign(r, a) : r;
 }
-OVER float rootn(float a, int b) { return (float)rootn((double)a, b); }
+OVER float rootn(float a, int b) {
+    if (b == 0 || (a < 0 && !(b & 1))) return __builtin_nanf("");
+    float r = __q_power(fabs(a), 1.0 / b);
+    return b & 1 ? copysign(r, a) : r;
+}
 // The systems differ in what is none of a number.
 OVER int ilogb(float a) { return a != a ? 2147483647 : __q_f_ilogb(a); }
 OVER int ilogb(double a) { return a != a ? 2147483647 : __q_d_ilogb(a); }

@@ -26,6 +26,11 @@ use std::fmt::Write;
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// The latest compute capability that LLVM 18 makes code for. Later devices run its PTX.
 const LATEST: u32 = 90;
+/// Functions of LLVM that processors have by the system's library, and that it has no code for here.
+const WITHOUT_CODE: [&str; 14] = [
+    "sin", "cos", "tan", "asin", "acos", "atan", "exp", "exp2", "exp10", "log", "log2", "log10",
+    "pow", "powi",
+];
 /// The address spaces of local memory, in `spir64` and in PTX.
 const LOCAL: &str = " addrspace(3)";
 
@@ -148,7 +153,10 @@ pub(super) fn compile(
     module
         .verify()
         .map_err(|error| Fault::Failed(format!("what was made for PTX is no code: {error}")))?;
-    module.run("always-inline,globaldce,default<O3>", machine)?;
+    module.run("always-inline,globaldce", machine)?;
+    // The optimiser makes other functions of some.
+    refuse_missing(module)?;
+    module.run("default<O3>", machine)?;
     refuse_missing(module)?;
     Ok(emitted(machine, module, ASSEMBLY)?.to_vec())
 }
@@ -195,10 +203,13 @@ fn parsed(context: Context, text: &str) -> Result<Module, Fault> {
 fn refuse_missing(module: Module) -> Result<(), Fault> {
     for function in library::missing(module) {
         let name = function.name();
-        if name.starts_with("llvm.") {
-            continue;
-        }
-        let name = name.strip_prefix(library::MATHEMATICS).unwrap_or(&name);
+        let name = match name.strip_prefix("llvm.") {
+            Some(own) => match own.split('.').next() {
+                Some(of) if WITHOUT_CODE.contains(&of) => of,
+                _ => continue,
+            },
+            None => name.strip_prefix(library::MATHEMATICS).unwrap_or(&name),
+        };
         // What the work-group passes would replace.
         let name = match name.starts_with("__q_") {
             true => "of a sub-group or work-group",

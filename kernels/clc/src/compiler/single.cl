@@ -269,8 +269,25 @@ SINGLE float __q_tanh(float a) {
     return __builtin_elementwise_copysign(m < 0.625f ? small : large, a);
 }
 
+// Of parts of half a turn, reduced exactly to within a quarter. The number pi is a sum of two.
+SINGLE float __q_times_pi(float a) { return FMA(a, 0x1.921fb6p1f, a * -0x1.777a5cp-24f); }
+SINGLE float __q_f_sinpi(float a) {
+    float r = a - 2.0f * __builtin_elementwise_rint(a * 0.5f);
+    float m = __builtin_elementwise_abs(r);
+    m = m > 0.5f ? 1.0f - m : m;
+    float s = m > 0.25f ? __q_cosine(__q_times_pi(0.5f - m)) : __q_sine(__q_times_pi(m));
+    return __builtin_elementwise_copysign(s, m == 0.0f ? a : r);
+}
+SINGLE float __q_f_cospi(float a) {
+    float r = __builtin_elementwise_abs(a - 2.0f * __builtin_elementwise_rint(a * 0.5f));
+    float near = r > 0.5f ? 1.0f - r : r;
+    float c = near < 0.25f ? __q_cosine(__q_times_pi(near)) : __q_sine(__q_times_pi(0.5f - near));
+    return r > 0.5f ? -c : c;
+}
+SINGLE float __q_f_tanpi(float a) { return __q_f_sinpi(a) / __q_f_cospi(a); }
+
 // In `double`, so that enough bits of the product are left.
-SINGLE float __q_pow(float a, float b) {
+SINGLE float __q_power(float a, double b) {
     float m = __builtin_elementwise_abs(a);
     int n;
     double x = (double)__q_parts(m, &n);
@@ -284,7 +301,7 @@ SINGLE float __q_pow(float a, float b) {
     p = FMA(p, z, 1.0);
     double logarithm = FMA(s * 2.8853900817779268, p, (double)n);
     logarithm = m == 0.0f ? -__builtin_inf() : m < INFINITE ? logarithm : (double)m;
-    double power = (double)b * logarithm;
+    double power = b * logarithm;
     power = power < -160.0 ? -160.0 : power;
     power = power > 130.0 ? 130.0 : power;
     const double rounder = 0x1.8p52;
@@ -292,13 +309,13 @@ SINGLE float __q_pow(float a, float b) {
     float t = (float)whole + ROUNDER;
     float r = __q_scaled(__q_exp2_within_half((float)(power - whole)), __q_whole(t));
     // What is below zero has powers for whole numbers alone.
-    float of_half = b * 0.5f;
+    double of_half = b * 0.5;
     int is_whole = b == __builtin_elementwise_rint(b);
     int is_odd = is_whole & (of_half != __builtin_elementwise_rint(of_half));
     r = is_odd ? __builtin_elementwise_copysign(r, a) : r;
     r = (a < 0.0f) & (m < INFINITE) & !is_whole ? __builtin_nanf("") : r;
-    r = (m == 1.0f) & (__builtin_elementwise_abs(b) == INFINITE) ? 1.0f : r;
-    return (b == 0.0f) | (a == 1.0f) ? 1.0f : r;
+    r = (m == 1.0f) & (__builtin_elementwise_abs(b) == __builtin_inf()) ? 1.0f : r;
+    return (b == 0.0) | (a == 1.0f) ? 1.0f : r;
 }
 #undef FMA
 #undef SINGLE
