@@ -209,7 +209,7 @@ functions! {
     LLVMIntTypeInContext(context: Context, bits: c_uint) -> Type;
     LLVMPointerTypeInContext(context: Context, space: c_uint) -> Type;
     LLVMArrayType2(of: Type, count: u64) -> Type;
-    LLVMConstArray2(of: Type, values: *const Value, count: u64) -> Value;
+    LLVMConstStructInContext(context: Context, values: *const Value, count: c_uint, packed: c_int) -> Value;
     LLVMGetAggregateElement(constant: Value, at: c_uint) -> Value;
     LLVMConstBitCast(value: Value, to: Type) -> Value;
     LLVMConstPointerNull(of: Type) -> Value;

@@ -143,7 +143,6 @@ pub(super) fn read(
         LLVMStripModuleDebugInfo(module);
     }
     let shared = variables::of(module);
-    variables::refuse_addresses(module, &shared)?;
     let mut infos = Vec::new();
     for (name, known) in names.iter().zip(described) {
         let function = module

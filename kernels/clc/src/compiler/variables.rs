@@ -5,7 +5,6 @@
 //! some has a pointer, which is set to the table when the kernel is loaded. It takes their
 //! addresses from there.
 
-use super::Fault;
 use super::llvm::*;
 use super::workgroup;
 
@@ -14,35 +13,31 @@ pub(crate) const TABLE: &str = "quipu_variables";
 /// The name of a kernel's pointer to the table, in its object.
 pub(crate) const PLACE: &str = "quipu_variables_place";
 
-/// The address space of global memory.
+/// The address spaces of global and local memory.
 const GLOBAL: u32 = 1;
+const LOCAL: u32 = 3;
 
-/// The variables of a program, in an order that is the same whenever it is read.
+/// The variables of a program, in an order that is the same whenever it is read. Constants that
+/// hold addresses of some are among them: clang makes one of an array in private memory whose
+/// elements are known, and each kernel would have its own.
 pub(super) fn of(module: Module) -> Vec<Value> {
-    let mut variables = module.globals();
-    variables.retain(|variable| {
-        LLVMIsDeclaration(*variable) == 0 && LLVMGetPointerAddressSpace(variable.ty()) == GLOBAL
-    });
-    variables
-}
-
-/// Refuses a program that has the address of such a variable in a constant one: each kernel has its
-/// own constants.
-pub(super) fn refuse_addresses(module: Module, variables: &[Value]) -> Result<(), Fault> {
-    for other in module.globals() {
-        let is_llvms = other.name().starts_with("llvm.");
-        if variables.contains(&other) || LLVMIsDeclaration(other) != 0 || is_llvms {
-            continue;
+    let mut others = module.globals();
+    others.retain(|one| LLVMIsDeclaration(*one) == 0 && !one.name().starts_with("llvm."));
+    let is_in = |one: &Value, space: u32| LLVMGetPointerAddressSpace(one.ty()) == space;
+    let mut variables = others.clone();
+    variables.retain(|one| is_in(one, GLOBAL));
+    others.retain(|one| !is_in(one, GLOBAL) && !is_in(one, LOCAL));
+    // Some hold addresses of such constants.
+    loop {
+        let (found, rest) = others
+            .into_iter()
+            .partition::<Vec<_>, _>(|one| is_made_of(LLVMGetInitializer(*one), &variables));
+        if found.is_empty() {
+            return variables;
         }
-        if is_made_of(LLVMGetInitializer(other), variables) {
-            return Err(Fault::Refused(format!(
-                "error: variable '{}' is in constant memory and holds the address of a variable in global memory, which is \
-                 not supported on processors; put it in global memory, too",
-                other.name()
-            )));
-        }
+        variables.extend(found);
+        others = rest;
     }
-    Ok(())
 }
 
 /// A variable that it refers to counts by itself: that has an initializer of its own, which may
@@ -90,8 +85,6 @@ pub(super) fn place(context: Context, module: Module, kernel: Value) {
 /// Has a program that was read consist of its variables and their table.
 pub(super) fn only(context: Context, module: Module) {
     let variables = of(module);
-    let of = LLVMPointerTypeInContext(context, GLOBAL);
-    let count = variables.len() as u64;
     for function in module.functions() {
         if LLVMIsDeclaration(function) == 0 {
             LLVMSetLinkage(function, linkage::INTERNAL);
@@ -102,7 +95,9 @@ pub(super) fn only(context: Context, module: Module) {
             LLVMSetLinkage(global, linkage::INTERNAL);
         }
     }
-    let table =
-        LLVMAddGlobalInAddressSpace(module, LLVMArrayType2(of, count), text(TABLE).as_ptr(), 0);
-    LLVMSetInitializer(table, LLVMConstArray2(of, variables.as_ptr(), count));
+    // Their address spaces differ, and all addresses have one size.
+    let addresses =
+        LLVMConstStructInContext(context, variables.as_ptr(), variables.len() as u32, 0);
+    let table = LLVMAddGlobalInAddressSpace(module, addresses.ty(), text(TABLE).as_ptr(), 0);
+    LLVMSetInitializer(table, addresses);
 }
