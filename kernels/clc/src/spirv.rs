@@ -67,6 +67,7 @@ mod op {
     pub(super) const IMAGE_READ: u32 = 98;
     pub(super) const IMAGE_WRITE: u32 = 99;
     pub(super) const CONVERT_PTR_TO_U: u32 = 117;
+    pub(super) const S_CONVERT: u32 = 114;
     pub(super) const CONVERT_U_TO_PTR: u32 = 120;
     pub(super) const BITCAST: u32 = 124;
     pub(super) const I_SUB: u32 = 130;
@@ -643,7 +644,16 @@ impl Lowering {
                         let size = [size as u32, (size >> 32) as u32];
                         self.constants.extend([5 << 16 | op::CONSTANT, wide, each]);
                         self.constants.extend(size);
-                        self.write(op::S_DIV, &[of, id, bytes, each]);
+                        // A result of another width is converted: operands have its type.
+                        match self.known.types.get(&of)? {
+                            Type::Int { bits: 64, .. } => {
+                                self.write(op::S_DIV, &[of, id, bytes, each]);
+                            }
+                            _ => {
+                                let count = self.value(op::S_DIV, wide, &[bytes, each]);
+                                self.write(op::S_CONVERT, &[of, id, count]);
+                            }
+                        }
                     }
                 }
             }
