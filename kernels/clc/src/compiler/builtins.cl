@@ -312,7 +312,8 @@ FAST2(native_divide, a / b) FAST2(half_divide, a / b) FAST2(native_powr, powr(a,
     OVER T sincos(T a, S T *c) { *c = cos(a); return sin(a); } \
     OVER T fract(T a, S T *f) { \
         T l = floor(a), r = a - l; *f = l; \
-        return fabs(a) == (T)__builtin_inf() ? copysign((T)0, a) : r > (T)ONE_LESS_##T ? (T)ONE_LESS_##T : r; } \
+        int is_bare = a == 0 || fabs(a) == (T)__builtin_inf(); \
+        return is_bare ? copysign((T)0, a) : r > (T)ONE_LESS_##T ? (T)ONE_LESS_##T : r; } \
     OVER T modf(T a, S T *i) { T t = trunc(a); *i = t; return copysign(fabs(a) == (T)__builtin_inf() ? (T)0 : a - t, a); }
 #define ONE_LESS_float 0x1.fffffep-1f
 #define ONE_LESS_double 0x1.fffffffffffffp-1
