@@ -221,6 +221,24 @@ fn atomic_functions_of_all_types_and_places_become_ptx() {
 }
 
 #[test]
+fn the_size_that_a_kernel_requires_is_told() {
+    for (size, told) in [
+        ("1024, 1, 1", ".reqntid 1024"),
+        ("16, 8, 2", ".reqntid 16, 8, 2"),
+    ] {
+        let source = format!(
+            "kernel __attribute__((reqd_work_group_size({size}))) void k(global int *x) {{ x[get_global_id(0)] = 1; }}"
+        );
+        let Some(each) = ptx_of(&source, "k") else {
+            return;
+        };
+        for ptx in &each {
+            assert!(ptx.contains(told), "{ptx}");
+        }
+    }
+}
+
+#[test]
 fn what_processors_alone_have_is_refused_by_name() {
     for (source, named) in [
         (

@@ -10,7 +10,8 @@
 //! 3. Local memory that a launch passes begins at an offset from the memory that the blocks of a
 //!    launch are given. A parameter has the offset.
 //! 4. Atomic accesses keep their orders by barriers of memory ([`orders`]).
-//! 5. Functions that are still called and not there are refused by name: mathematical functions of
+//! 5. The size that a kernel requires of its groups is written as PTX's `.reqntid`.
+//! 6. Functions that are still called and not there are refused by name: mathematical functions of
 //!    the system's library, images, `printf` and sub-groups among them.
 
 mod orders;
@@ -18,6 +19,7 @@ mod orders;
 use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};
 use super::tools::Tools;
+use super::workgroup::sub_groups;
 use super::{Fault, library, llvm};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -147,7 +149,11 @@ pub(super) fn compile(
     }
     let machine = machine(capability)?;
     module.run("globaldce", machine)?;
-    let text = adapted(&module.text(), kernel);
+    let mut text = adapted(&module.text(), kernel);
+    let required = sub_groups::numbers(context, function, "reqd_work_group_size");
+    if let [x, y, z] = required[..] {
+        text.push_str(&of_size(kernel, [x, y, z]));
+    }
     let module = parsed(context, &text)?;
     LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
     module
@@ -265,6 +271,17 @@ fn adapted(text: &str, kernel: &str) -> String {
         adapted.push_str(&orders::kept(&with_launch(&line)));
     }
     adapted
+}
+
+/// What is said of a kernel all of whose groups have one size.
+fn of_size(kernel: &str, [x, y, z]: [u64; 3]) -> String {
+    // More than a module has nodes.
+    const NODE: &str = "!1000000000";
+    format!(
+        "!nvvm.annotations = !{{{NODE}}}\n\
+         {NODE} = !{{ptr @{}, !\"reqntidx\", i32 {x}, !\"reqntidy\", i32 {y}, !\"reqntidz\", i32 {z}}}\n",
+        quoted(kernel)
+    )
 }
 
 /// A name as it stands in LLVM's text.
