@@ -281,3 +281,129 @@ fn cube_roots_of_double_are_near() {
         );
     }
 }
+
+#[test]
+fn functions_of_parts_of_half_a_turn_are_within_the_standards_bounds() {
+    /// The sine of so many half turns, of what is left of whole ones.
+    fn sine(halves: f64) -> f64 {
+        let rest = halves - 2.0 * (halves * 0.5).round_ties_even();
+        let near = rest.abs().min(1.0 - rest.abs());
+        (near * std::f64::consts::PI)
+            .sin()
+            .copysign(if near == 0.0 { halves } else { rest })
+    }
+    fn cosine(halves: f64) -> f64 {
+        let rest = (halves - 2.0 * (halves * 0.5).round_ties_even()).abs();
+        (std::f64::consts::PI * (0.5 - rest)).sin()
+    }
+    type Function = (&'static str, fn(f64) -> f64, f64);
+    let functions: &[Function] = &[
+        ("sinpi", sine, 4.0),
+        ("cospi", cosine, 4.0),
+        ("tanpi", |x| sine(x) / cosine(x), 6.0),
+    ];
+    let mut text = String::new();
+    for (name, _, _) in functions {
+        text += &format!(
+            "kernel void k_{name}(global const float *x, global float *y) {{ size_t i = get_global_id(0); y[i] = {name}(x[i]); }}\n"
+        );
+    }
+    let Some(program) = program(&text) else {
+        return;
+    };
+    let all = (0..=u32::MAX).step_by(STEP).map(f32::from_bits);
+    let usual = (0..1 << 16).map(|at| (at - (1 << 15)) as f32 / 4099.0);
+    let mut x: Vec<f32> = all.chain(usual).collect();
+    x.extend([0.0, -0.0, 0.25, 0.5, 0.75, 1.0, -1.5, 0.5_f32.next_down()]);
+    x.resize(x.len().next_multiple_of(64), 1.0);
+    for (name, function, bound) in functions {
+        let y = of_bits(&program, &format!("k_{name}"), &[&x]);
+        for (x, y) in x.iter().zip(y) {
+            let wanted = function(f64::from(*x));
+            let off = units_off(y, wanted);
+            assert!(
+                off <= bound + 0.5,
+                "{name}({x:e}) is {wanted:e}, and not {y:e}: {off} ulp"
+            );
+        }
+    }
+}
+
+#[test]
+fn powers_and_roots_of_whole_numbers_are_within_the_standards_bounds() {
+    let text = "kernel void k_pown(global const float *x, global const float *n, global float *y) {
+            size_t i = get_global_id(0); y[i] = pown(x[i], as_int(n[i])); }
+        kernel void k_rootn(global const float *x, global const float *n, global float *y) {
+            size_t i = get_global_id(0); y[i] = rootn(x[i], as_int(n[i])); }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let whole = [
+        0,
+        1,
+        -1,
+        2,
+        -2,
+        3,
+        -3,
+        4,
+        5,
+        7,
+        -9,
+        10,
+        31,
+        100,
+        -127,
+        1001,
+        65_536,
+        16_777_217,
+        -33_554_433,
+        1 << 30,
+        (1 << 30) + 1,
+        i32::MAX,
+        i32::MIN,
+    ];
+    let near = (-40..=40).map(|at| f32::from_bits((1.0_f32.to_bits() as i32 + at) as u32));
+    let all = (0..=u32::MAX).step_by(STEP * 101).map(f32::from_bits);
+    let mut numbers: Vec<f32> = near.chain(all).collect();
+    numbers.extend([
+        0.0,
+        -0.0,
+        -1.0,
+        2.0,
+        -8.0,
+        0.1,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+    ]);
+    let (mut x, mut n) = (Vec::new(), Vec::new());
+    for number in &numbers {
+        for power in whole {
+            x.push(*number);
+            n.push(f32::from_bits(power as u32));
+        }
+    }
+    x.resize(x.len().next_multiple_of(64), 1.0);
+    n.resize(x.len(), 0.0);
+    let root = |x: f64, n: i32| match n {
+        0 => f64::NAN,
+        _ if n & 1 != 0 => x.abs().powf(1.0 / f64::from(n)).copysign(x),
+        _ if x < 0.0 => f64::NAN,
+        _ => x.abs().powf(1.0 / f64::from(n)),
+    };
+    for name in ["pown", "rootn"] {
+        let y = of_bits(&program, &format!("k_{name}"), &[&x, &n]);
+        for ((x, n), y) in x.iter().zip(&n).zip(y) {
+            let n = n.to_bits() as i32;
+            let wanted = match name {
+                "pown" => f64::from(*x).powf(f64::from(n)),
+                _ => root(f64::from(*x), n),
+            };
+            let off = units_off(y, wanted);
+            assert!(
+                off <= 16.5,
+                "{name}({x:e}, {n}) is {wanted:e}, and not {y:e}: {off} ulp"
+            );
+        }
+    }
+}
