@@ -92,6 +92,28 @@ const SUB_GROUP_EXTENSIONS: [&str; 8] = [
     "cl_khr_subgroup_rotate",
 ];
 
+/// What processors have of extensions that clang's header defines: products of small numbers, and
+/// atomic sums, minima and maxima of numbers that are no whole ones.
+const HEADER_FEATURES: [&str; 10] = [
+    "__opencl_c_integer_dot_product_input_4x8bit",
+    "__opencl_c_integer_dot_product_input_4x8bit_packed",
+    "__opencl_c_ext_fp32_global_atomic_add",
+    "__opencl_c_ext_fp32_local_atomic_add",
+    "__opencl_c_ext_fp32_global_atomic_min_max",
+    "__opencl_c_ext_fp32_local_atomic_min_max",
+    "__opencl_c_ext_fp64_global_atomic_add",
+    "__opencl_c_ext_fp64_local_atomic_add",
+    "__opencl_c_ext_fp64_global_atomic_min_max",
+    "__opencl_c_ext_fp64_local_atomic_min_max",
+];
+
+/// The questions of `cl_ext_float_atomics`, by type.
+const SINGLE_FP_ATOMICS: cl_device_info = 0x4231;
+const DOUBLE_FP_ATOMICS: cl_device_info = 0x4232;
+const HALF_FP_ATOMICS: cl_device_info = 0x4233;
+/// Loads and stores, sums, minima and maxima, in global and in local memory.
+const FP_ATOMICS: cl_bitfield = 0b111 | 0b111 << 16;
+
 /// Optional features of devices with all of OpenCL C 3.0.
 const LANGUAGE_FEATURES: [&str; 7] = [
     "__opencl_c_subgroups",
@@ -316,6 +338,9 @@ impl Device {
         if self.takes_il() {
             extensions.push(("cl_khr_il_program", version(1, 0, 0)));
         }
+        if self.is_native() {
+            extensions.push(("cl_khr_integer_dot_product", version(2, 0, 0)));
+        }
         let features = self.features();
         let mut names = LANGUAGE_EXTENSIONS.to_vec();
         if features.wide_atomics {
@@ -332,7 +357,7 @@ impl Device {
         }
         if self.is_native() {
             names.extend(SUB_GROUP_EXTENSIONS);
-            names.push("cl_khr_extended_bit_ops");
+            names.extend(["cl_khr_extended_bit_ops", "cl_ext_float_atomics"]);
         }
         if self.has_images() {
             names.extend(IMAGE_EXTENSIONS);
@@ -355,6 +380,7 @@ impl Device {
         if self.is_native() {
             // Elsewhere each kernel is a program of its own.
             names.push("__opencl_c_program_scope_global_variables");
+            names.extend(HEADER_FEATURES);
         }
         if self.has_images() {
             names.extend(IMAGE_FEATURES);
@@ -650,6 +676,21 @@ impl Device {
                 true => ATOMICS | CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM,
                 false => LEAST_ATOMICS | CL_DEVICE_ATOMIC_ORDER_ACQ_REL,
             }),
+            // OpenCL C has them; no other device tells.
+            CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES => answer.value(match self.is_native() {
+                true => {
+                    CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED
+                        | CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT
+                }
+                false => 0,
+            }),
+            CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_8BIT
+            | CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED => {
+                // They are made of other instructions.
+                answer.value([CL_FALSE; 6])
+            }
+            SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS if self.is_native() => answer.value(FP_ATOMICS),
+            HALF_FP_ATOMICS if self.is_native() => answer.value::<cl_bitfield>(0),
             _ => fail(CL_INVALID_VALUE),
         }
     }
