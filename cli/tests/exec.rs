@@ -143,6 +143,26 @@ fn a_profile_tells_what_ran_and_leaves_the_status() {
     assert!(text.contains("no commands"), "{text}");
 }
 
+/// A program that asks for the status of its events until they are over, on simulated devices, on
+/// this machine's processor and on that of a node.
+#[test]
+fn a_program_that_polls_its_events_comes_to_an_end() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("polling", home.path(), loader.parent().unwrap());
+    let client = home.path().join("client");
+    let _serving = serve(&home.path().join("node"), &client);
+    let devices = ["sim:0", "cpu:0", "serial", "box/cpu:0"];
+    let named = devices.iter().flat_map(|device| ["--device", device]);
+    let mut command = quipu(&client, &["exec"]);
+    let output = command.args(named).arg("--").arg(&program).output();
+    let output = said(&output.unwrap());
+    assert_eq!(output.lines().count(), devices.len(), "{output}");
+}
+
 #[test]
 fn clinfo_tells_of_the_platform() {
     if !can_be_tested() || Command::new("clinfo").arg("--version").output().is_err() {

@@ -83,9 +83,15 @@ impl Event {
         device.is_none_or(is_on_host)
     }
 
-    /// `CL_EVENT_COMMAND_EXECUTION_STATUS`.
+    /// `CL_EVENT_COMMAND_EXECUTION_STATUS`. A program may ask again and again until the command is
+    /// over, so a command that waits in its queue is flushed.
     fn execution_status(&self) -> cl_int {
-        match self.core.phase() {
+        let mut phase = self.core.phase();
+        if !matches!(phase, Phase::Complete | Phase::Failed) {
+            let _ = self.core.is_complete();
+            phase = self.core.phase();
+        }
+        match phase {
             Phase::Queued if !self.is_known_submitted.load(Ordering::Relaxed) => CL_QUEUED,
             Phase::Queued | Phase::Submitted => CL_SUBMITTED,
             // A device of its own starts commands by itself, when those are over that they wait for

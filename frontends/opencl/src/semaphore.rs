@@ -99,14 +99,15 @@ impl Semaphore {
         }
     }
 
+    /// `CL_SEMAPHORE_PAYLOAD_KHR`. A program may ask again and again until there is a signal, so the
+    /// command that gives it is flushed.
     fn payload(&self) -> cl_semaphore_payload_khr {
-        let is_signalled =
-            |signal: &quipu_scheduler::Event| matches!(signal.phase(), Phase::Complete);
-        self.state()
-            .signal
-            .as_ref()
-            .is_some_and(is_signalled)
-            .into()
+        // Not under the lock: commands that the flush runs may use the semaphore.
+        let signal = self.state().signal.clone();
+        let is_signalled = |signal: quipu_scheduler::Event| {
+            signal.is_complete() && matches!(signal.phase(), Phase::Complete)
+        };
+        signal.is_some_and(is_signalled).into()
     }
 }
 

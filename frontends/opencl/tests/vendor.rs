@@ -433,3 +433,64 @@ fn other_devices_take_numbers_of_work_items_beyond_31_bits() {
     let wanted = [0, 1, 2, 3].map(|item| (1_u64 << 32) + item);
     assert_eq!(setup.read::<u64>(buffer, 4), wanted);
 }
+
+#[test]
+fn a_program_that_polls_its_events_comes_to_an_end() {
+    let Some([own, other]) = devices() else {
+        return;
+    };
+    let setup = setup(&[own, other]);
+    let (sender, ended) = channel();
+    std::thread::spawn(move || {
+        let text = "kernel void k(global int *x) { x[get_global_id(0)] += 1; }";
+        let kernel = setup.kernel(text, "k");
+        let buffer = setup.buffer(&[0_i32; 4]);
+        ok(set(kernel, 0, &buffer));
+        let (global, written) = (4_usize, [5_i32; 4]);
+        let launch = |waits: &[cl_event]| {
+            let mut event = null_mut();
+            let first = match waits.is_empty() {
+                true => null(),
+                false => waits.as_ptr(),
+            };
+            // SAFETY: one dimension, as many events, and room for one.
+            ok(unsafe {
+                clEnqueueNDRangeKernel()(
+                    setup.queue,
+                    kernel,
+                    1,
+                    null(),
+                    &raw const global,
+                    null(),
+                    waits.len() as u32,
+                    first,
+                    &raw mut event,
+                )
+            });
+            event
+        };
+        // A kernel by itself; and one that waits for a write.
+        let alone = launch(&[]);
+        while status(alone) != CL_COMPLETE {}
+        let mut event = null_mut();
+        // SAFETY: as many bytes, which stay until the events are over.
+        ok(unsafe {
+            clEnqueueWriteBuffer()(
+                setup.queue,
+                buffer,
+                CL_FALSE,
+                0,
+                size_of_val(&written),
+                written.as_ptr().cast(),
+                0,
+                null(),
+                &raw mut event,
+            )
+        });
+        let after = launch(&[event]);
+        while status(after) != CL_COMPLETE {}
+        assert_eq!(setup.read::<i32>(buffer, 4), [6; 4]);
+        sender.send(()).unwrap();
+    });
+    ended.recv_timeout(LONG).unwrap();
+}
