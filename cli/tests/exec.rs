@@ -143,6 +143,27 @@ fn a_profile_tells_what_ran_and_leaves_the_status() {
     assert!(text.contains("no commands"), "{text}");
 }
 
+#[test]
+fn a_program_may_change_its_folder_first() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    compile(home.path(), system_loader().unwrap().parent().unwrap());
+    std::fs::create_dir(home.path().join("elsewhere")).unwrap();
+    // Relative names: of the trace's file, and of the folder that the loader is told.
+    let output = quipu(home.path(), &["exec", "--trace", "trace.json", "--"])
+        .args(["sh", "-c", "cd elsewhere && exec ../vector_addition"])
+        .current_dir(home.path())
+        .env("QUIPU_CACHE", "cache")
+        .output()
+        .unwrap();
+    assert_eq!(said(&output).lines().count(), 1);
+    let trace = std::fs::read_to_string(home.path().join("trace.json")).unwrap();
+    assert!(trace.contains("add"), "{trace}");
+    assert!(home.path().join("cache/opencl").is_dir());
+}
+
 /// A program that asks for the status of its events until they are over, on simulated devices, on
 /// this machine's processor and on that of a node.
 #[test]

@@ -152,6 +152,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         Some(folder) => Some(folder.path().join("trace.json")),
         None => options.trace.clone(),
     };
+    let trace = trace.map(absolute);
     if let Some(trace) = &trace {
         command.env(quipu_environment::TRACE.name(), trace);
     }
@@ -168,6 +169,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let source = command.exec();
     let program = program.into();
     Err(ExecError::Run { program, source }.into())
+}
+
+/// A path that means the same to the program, which may change its folder before it is used.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Makes a folder of this user's alone, for a trace that the user has given no name.
@@ -298,7 +304,7 @@ fn is_obedient(loader: &Path) -> bool {
 fn vendors() -> Option<PathBuf> {
     let told = std::env::var_os("OCL_ICD_VENDORS").map(PathBuf::from);
     let vendors = told.unwrap_or_else(|| PathBuf::from("/etc/OpenCL/vendors"));
-    vendors.exists().then_some(vendors)
+    vendors.exists().then(|| absolute(vendors))
 }
 
 /// A list of folders that begins with this one.
@@ -317,6 +323,7 @@ fn folder(library: &Path) -> Result<PathBuf, ExecError> {
         Some(root) => root,
         None => own_folder(&std::env::temp_dir())?,
     };
+    let base = absolute(base);
     // One for each library: programs that are running go on with theirs.
     let hash = hash::of_bytes(library.as_os_str().as_encoded_bytes());
     let folder = base.join("opencl").join(format!("{hash:032x}"));
