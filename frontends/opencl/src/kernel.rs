@@ -58,6 +58,9 @@ pub(crate) struct KernelCode {
     pub(crate) number: u64,
     portable: OnceLock<Portable>,
     last: Mutex<Option<LastLaunch>>,
+    /// The limits that devices' own compilers say, by the devices' numbers; none of a compiler
+    /// that does not say.
+    known: Mutex<Vec<(u32, Option<KernelAttributes>)>>,
 }
 
 /// The form of a kernel that its last launch had.
@@ -100,6 +103,7 @@ impl KernelCode {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             portable: OnceLock::new(),
             last: Mutex::new(None),
+            known: Mutex::default(),
         }
     }
 
@@ -122,26 +126,45 @@ impl KernelCode {
             })
     }
 
-    /// The kernel's attributes as a device's own compiler says, if the device has one, and it says
-    /// so.
+    /// The limits that a device's own compiler says of the kernel, if the device has one, and it
+    /// says so. It is asked once, because that may compile the kernel.
     fn attributes(&self, device: &Device) -> Option<KernelAttributes> {
         if device.is_native() {
             return None;
         }
-        let attributes = device.core.kernel_attributes(self);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = device.core.id();
+        if let Some((_, attributes)) = known().iter().find(|(of, _)| *of == number) {
+            return *attributes;
+        }
+        // Other threads ask about other devices meanwhile.
+        let attributes = match device.core.kernel_attributes(self) {
+            Ok(attributes) => Some(attributes),
+            Err(error) => {
+                tracing::debug!(kernel = self.name, "{error}");
+                // The answer after any other error may be another one.
+                if !matches!(error.kind(), ErrorKind::Unsupported { .. }) {
+                    return None;
+                }
+                None
+            }
+        };
+        known().push((number, attributes));
         attributes
-            .inspect_err(|error| tracing::debug!(kernel = self.name, "{error}"))
-            .ok()
     }
 
-    /// The most work-items of a work-group on a device, as far as that is known without the
-    /// device's own compiler.
-    pub(crate) fn most_items(&self, device: &Device) -> usize {
-        let most = device.most_items();
-        match device.is_native() && self.info.required_local_size.is_none() {
-            true => most.min(usize::try_from(self.info.most_items()).unwrap_or(usize::MAX)),
-            false => most,
-        }
+    /// The most work-items that a work-group of a launch may have on a device.
+    pub(crate) fn most_items(&self, device: &Device) -> u64 {
+        let of_kernel = match (self.info.required_local_size, device.has_own_compiler()) {
+            // A launch has no other size than the required one.
+            (Some(_), true) => u64::MAX,
+            (None, true) => self.info.most_items(),
+            (_, false) => {
+                let attributes = self.attributes(device);
+                attributes.map_or(u64::MAX, |attributes| attributes.max_block_threads)
+            }
+        };
+        of_kernel.min(device.most_items() as u64)
     }
 
     /// The most work-items of a work-group on a device: those that the kernel requires, or those
@@ -150,9 +173,7 @@ impl KernelCode {
         if let Some(size) = self.info.required_local_size {
             return size.iter().map(|size| *size as usize).product();
         }
-        let attributes = self.attributes(device);
-        let most = attributes.map(|attributes| attributes.max_block_threads as usize);
-        most.unwrap_or(usize::MAX).min(self.most_items(device))
+        usize::try_from(self.most_items(device)).unwrap_or(usize::MAX)
     }
 
     /// The kernel for devices that compile it themselves.

@@ -99,7 +99,7 @@ pub(super) fn chosen_local_size(
     asked: Option<[u64; 3]>,
 ) -> Result<[u32; 3]> {
     let required = code.info.required_local_size;
-    let most = code.most_items(device) as u64;
+    let most = code.most_items(device);
     let takes = |local: [u64; 3]| {
         let divides = |axis: usize| global[axis].is_multiple_of(local[axis]);
         (0..3).all(divides) || device.has_smaller_groups(&code.info)
