@@ -144,3 +144,46 @@ fn a_required_size_may_leave_a_rest() {
     assert_eq!(launch(&setup, old, &[11], None), CL_INVALID_WORK_GROUP_SIZE);
     ok(launch(&setup, old, &[8], None));
 }
+
+#[test]
+fn every_size_that_is_suggested_is_accepted() {
+    if !compiles() {
+        return;
+    }
+    let setup = Setup::new();
+    let suggest: clGetKernelSuggestedLocalWorkSizeKHR_t =
+        extension("clGetKernelSuggestedLocalWorkSizeKHR");
+    // Kernels that can tell the sizes of their groups, and that cannot.
+    for text in [
+        "kernel void k(global int *y) { y[get_global_id(0) + get_global_size(0) * get_global_id(1)]++; }",
+        "kernel void k(global int *y) { y[get_global_id(0) + get_global_size(0) * get_global_id(1)] += get_local_size(0) != 0; }",
+    ] {
+        for options in [
+            "",
+            "-cl-std=CL3.0",
+            "-cl-std=CL3.0 -cl-uniform-work-group-size",
+        ] {
+            let kernel = kernel(&setup, text, options);
+            for global in [[67, 1], [1021, 1], [1, 67], [64, 3], [3, 5], [2018, 2]] {
+                let buffer = setup.buffer(&vec![0_i32; global[0] * global[1]]);
+                ok(set(kernel, 0, &buffer));
+                let mut local = [0_usize; 2];
+                // SAFETY: two dimensions.
+                ok(unsafe {
+                    suggest.unwrap()(
+                        setup.queue,
+                        kernel,
+                        2,
+                        null(),
+                        global.as_ptr(),
+                        local.as_mut_ptr(),
+                    )
+                });
+                let code = launch(&setup, kernel, &global, Some(&local));
+                assert_eq!(code, CL_SUCCESS, "{options} {global:?} {local:?}");
+                let y = setup.read::<i32>(buffer, global[0] * global[1]);
+                assert!(y.iter().all(|y| *y == 1), "{options} {global:?} {local:?}");
+            }
+        }
+    }
+}

@@ -91,6 +91,24 @@ fn local_size(global: [u64; 3], device: &Device, all: u64, takes_rest: bool) -> 
     })
 }
 
+/// A size of work-group that suits, and that the program may ask for.
+fn suggested_local_size(code: &KernelCode, device: &Device, global: [u64; 3]) -> Result<[u32; 3]> {
+    match code.info.required_local_size {
+        Some(_) => chosen_local_size(code, device, global, None),
+        None => {
+            // A kernel that cannot tell has smaller groups only if the program leaves them open.
+            let takes_rest =
+                device.has_smaller_groups(&code.info) && device.chooses_smaller_groups(&code.info);
+            Ok(local_size(
+                global,
+                device,
+                code.most_items(device),
+                takes_rest,
+            ))
+        }
+    }
+}
+
 /// The size of work-group that the program asks for, or one that suits.
 pub(super) fn chosen_local_size(
     code: &KernelCode,
@@ -359,7 +377,7 @@ pub(crate) unsafe extern "C" fn get_kernel_suggested_local_work_size(
         // SAFETY: the program passes as many numbers as there are dimensions.
         let global = unsafe { sizes(dimensions as usize, global_size, 1) };
         ensure(!global.contains(&0), CL_INVALID_GLOBAL_WORK_SIZE)?;
-        let chosen = chosen_local_size(code, &queue.device, global, None)?;
+        let chosen = suggested_local_size(code, &queue.device, global)?;
         for (axis, size) in chosen.iter().enumerate().take(dimensions as usize) {
             // SAFETY: the program passes room for as many numbers as there are dimensions.
             unsafe { suggested.add(axis).write(*size as usize) };
