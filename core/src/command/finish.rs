@@ -5,7 +5,7 @@ use super::deferred::{Gathering, announce, call_back, contain, deliver, wake};
 use super::recorded::Shared;
 use super::slot::{self, Kind, OverflowEdge, Phase, Slot};
 use super::{Command, EventId, Gather, ReadySink, discard, log, release, running, slab};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::notify::{Entry, Tag};
 use crate::panics::quietly;
 use crate::queue::place::Place;
@@ -21,12 +21,16 @@ use std::sync::atomic::Ordering;
 struct Failed {
     command: String,
     error: Error,
+    /// No event says that it failed, and neither does the failure of another command.
+    is_silent: bool,
 }
 
 impl Failed {
     /// The log record of a command that fails, if anybody may want it.
-    fn of(s: &Slot, error: &Error) -> Option<Self> {
-        if !log::is_wanted() {
+    fn of(s: &Slot, error: &Error, unobserved: bool) -> Option<Self> {
+        let is_silent = unobserved && !matches!(error.kind(), ErrorKind::Dependency { .. });
+        let is_wanted = log::is_wanted() || is_silent && log::are_warnings_wanted();
+        if !is_wanted {
             return None;
         }
         let mut command = String::new();
@@ -35,11 +39,16 @@ impl Failed {
         Some(Self {
             command,
             error: error.clone(),
+            is_silent,
         })
     }
 
     fn log(self) {
-        quietly(|| tracing::debug!(command = self.command, error = %self.error, "failed"));
+        let Self { command, error, .. } = &self;
+        quietly(|| match self.is_silent {
+            true => tracing::warn!(command, %error, "a command that has no event failed"),
+            false => tracing::debug!(command, %error, "failed"),
+        });
         discard(self.error);
     }
 }
@@ -63,9 +72,10 @@ pub(crate) unsafe fn fail(
     let mut replaced: SmallVec<[Error; 2]> = SmallVec::new();
     replaced.extend(take_cause(s));
     // A reference is the owner's, and the others are events.
-    let is_told = error.ends_command(s.references.load(Ordering::Relaxed) == 1);
+    let unobserved = s.references.load(Ordering::Relaxed) == 1;
+    let is_told = error.ends_command(unobserved);
     let told = is_told.then(|| error.clone());
-    let failed = Failed::of(s, &error);
+    let failed = Failed::of(s, &error, unobserved);
     if let Some(vtable) = s.vtable.get() {
         let id = EventId::new(slot, s.notify.generation());
         // Before the list is closed: a command that looks at a tracker later
@@ -182,7 +192,11 @@ pub(super) unsafe fn end_recorded(
         return;
     }
     let first = s.notify.entries();
-    let failed = result.as_ref().err().and_then(|error| Failed::of(s, error));
+    // The graph's launch fails with it, and tells of it.
+    let failed = result
+        .as_ref()
+        .err()
+        .and_then(|error| Failed::of(s, error, false));
     // Dropped when this command is over: errors carry a user's code.
     let uncounted = result.err().and_then(|error| {
         // Before any of them is told.

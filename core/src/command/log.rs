@@ -1,5 +1,6 @@
-//! The log of commands. `debug` names each enqueued command. `trace` also has the bytes of buffers
-//! that it starts with, and their places.
+//! The log of commands. `debug` names each enqueued command, and each that fails. `trace` also has
+//! the bytes of buffers that it starts with, and their places. `warn` has failures that no event
+//! tells of.
 //!
 //! Without a subscriber its cost is [`is_wanted`], once per enqueue. The enqueue also decides
 //! whether the command's start is logged, and keeps that in the command's extension, which only few
@@ -15,6 +16,11 @@ use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 #[inline]
 pub(crate) fn is_wanted() -> bool {
     Level::DEBUG <= STATIC_MAX_LEVEL && Level::DEBUG <= LevelFilter::current()
+}
+
+/// True if somebody may want to hear of failures that no event tells of.
+pub(crate) fn are_warnings_wanted() -> bool {
+    Level::WARN <= STATIC_MAX_LEVEL && Level::WARN <= LevelFilter::current()
 }
 
 /// True if starts of commands may be wanted too.

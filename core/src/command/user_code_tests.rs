@@ -379,7 +379,7 @@ impl Subscriber for Listener {
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut text = Text(String::new());
+        let mut text = Text(format!("{} ", event.metadata().level()));
         event.record(&mut text);
         (self.0)(&text.0);
     }
@@ -392,6 +392,29 @@ fn listen<R>(heard: impl Fn(&str) + Send + Sync + 'static, during: impl FnOnce()
     // for all: one of another test, which has none.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(Listener(Arc::new(heard)), during)
+}
+
+#[test]
+fn a_failure_that_no_event_tells_of_is_a_warning() {
+    let stage = Stage::new(false);
+    let error = || Error::from(ErrorKind::TimedOut);
+    for (keeps_event, warnings) in [(true, 0), (false, 1)] {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let keep = heard.clone();
+        let hear = move |text: &str| {
+            if text.starts_with("WARN") {
+                keep.lock().unwrap().push(text.to_owned());
+            }
+        };
+        let (command, event) = stage.command_of(&[]);
+        let kept = keeps_event.then_some(event);
+        listen(hear, || command.finish(Err(error()), &mut ToDrivers));
+        let heard = heard.lock().unwrap();
+        assert_eq!(heard.len(), warnings, "{heard:?}");
+        let text = error().to_string();
+        assert!(heard.iter().all(|heard| heard.contains(&text)), "{heard:?}");
+        drop(kept);
+    }
 }
 
 #[test]
