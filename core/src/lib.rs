@@ -73,7 +73,7 @@ pub use memory::{MemoryRef, SpaceId};
 pub use native::{NativeBytes, NativeEnqueue, NativeQueue};
 pub use polling::Polling;
 pub use portable::{
-    CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel, TextFeatures,
+    CodeKey, KernelAttributes, MemoryCache, Passed, PassedParameter, PortableKernel, TextFeatures,
 };
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Hazards, Priority, Queue, QueueOptions};

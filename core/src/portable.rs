@@ -129,6 +129,28 @@ pub struct TextFeatures {
     pub constant_bytes: Option<u64>,
     /// The number of the device's vendor at PCI's registry, if the device says it.
     pub vendor_number: Option<u32>,
+    /// The number of bytes that the start of a part of a buffer is a multiple of where a parameter
+    /// is that part, if the device says it.
+    pub part_alignment: Option<u64>,
+    /// Bits of an address in the device's memory, if the device says it.
+    pub address_bits: Option<u32>,
+    /// The cache of the device's memory, if the device says that there is one.
+    pub cache: Option<MemoryCache>,
+    /// True if the device says that its memory corrects errors.
+    pub corrects_errors: bool,
+    /// The number by which every library of the vendor's names the device, if the device says it.
+    pub uuid: Option<[u8; 16]>,
+}
+
+/// A cache of a device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCache {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes of a line.
+    pub line: u32,
+    /// True if it takes writes, too.
+    pub takes_writes: bool,
 }
 
 /// The limits of a kernel on a device, as it was compiled for it.

@@ -11,7 +11,9 @@ use quipu_device_queue::error::{no_devices, of_call};
 use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_scheduler::error::Result;
 use quipu_scheduler::panics::quietly;
-use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, TextFeatures, clock};
+use quipu_scheduler::{
+    DeviceKind, DeviceProperties, Error, MemoryCache, MemorySpace, TextFeatures, clock,
+};
 use std::ffi::{CStr, c_char, c_int};
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
@@ -393,6 +395,10 @@ pub struct Device {
     pub(crate) capability: u32,
     /// True if it can run all blocks of a launch at once, and says how many that may be.
     launches_together: bool,
+    /// The cache of its memory, if it says that there is one.
+    cache: Option<MemoryCache>,
+    corrects_errors: bool,
+    uuid: Option<[u8; 16]>,
     /// The facts that compiled code depends on.
     pub(crate) build: String,
     live: OnceLock<Live>,
@@ -419,6 +425,11 @@ impl VendorDevice for Device {
             denormals: true,
             fused_multiply_add: true,
             vendor_number: Some(NVIDIA),
+            // A part is passed as the address of its first byte.
+            part_alignment: Some(1),
+            cache: self.cache,
+            corrects_errors: self.corrects_errors,
+            uuid: self.uuid,
             ..TextFeatures::default()
         }
     }
@@ -426,6 +437,9 @@ impl VendorDevice for Device {
 
 /// NVIDIA's number at PCI's registry.
 const NVIDIA: u32 = 0x10de;
+/// Bytes of a line of the cache. CUDA has no question for it, and NVIDIA's OpenCL gives this answer
+/// for its GPUs.
+const CACHE_LINE: u32 = 128;
 
 impl Device {
     /// Its context and streams.
@@ -542,6 +556,7 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
     // Not all drivers tell it any more.
     let clock = ask(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0) / 1000;
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let cache_bytes = ask(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
     let properties = DeviceProperties {
         name: name.to_string_lossy().trim().to_owned(),
         kind: DeviceKind::Gpu,
@@ -575,9 +590,26 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         capability: narrow(major * 10 + minor),
         build: format!("CUDA {version}\n{}\nsm_{major}{minor}", properties.name),
         launches_together: ask(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
+        cache: (cache_bytes != 0).then_some(MemoryCache {
+            bytes: cache_bytes,
+            line: CACHE_LINE,
+            takes_writes: true,
+        }),
+        corrects_errors: ask(A::CU_DEVICE_ATTRIBUTE_ECC_ENABLED)? != 0,
+        uuid: uuid_of(handle),
         properties,
         live: OnceLock::new(),
     })
+}
+
+/// The number by which NVIDIA's libraries name a device, if CUDA says it.
+fn uuid_of(device: CUdevice) -> Option<[u8; 16]> {
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the device is one that CUDA has named, and the call writes one number into `uuid`, a
+    // local variable. Every driver that is not too old has the function.
+    let code = unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, device) };
+    named("cuDeviceGetUuid", code).ok()?;
+    Some(uuid.bytes.map(|byte| byte as u8))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::{Staged, Stages};
 use crate::vendors::platforms;
 use cl3::device as info;
+use cl3::info_type::InfoType;
 use cl3::types::{cl_device_id, cl_platform_id};
 use quipu_device_queue::clock::Clock;
 use quipu_device_queue::error::{no_devices, of_call};
@@ -18,7 +19,9 @@ use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
 use quipu_scheduler::error::Result;
 use quipu_scheduler::panics::quietly;
-use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, TextFeatures};
+use quipu_scheduler::{
+    DeviceKind, DeviceProperties, Error, MemoryCache, MemorySpace, TextFeatures,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -92,15 +95,8 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// The optional features of its compiler.
     pub(crate) features: OpenClFeatures,
-    /// `CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT`.
-    non_uniform_blocks: bool,
-    /// `CL_DEVICE_VENDOR_ID`.
-    vendor_number: Option<u32>,
-    /// `CL_DEVICE_SINGLE_FP_CONFIG`.
-    single_config: u64,
-    /// `CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE`.
-    constant_bytes: u64,
-    halves: bool,
+    /// The features of its compiler for kernels that are texts.
+    pub(crate) text: TextFeatures,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
     pub(crate) out_of_order: bool,
@@ -112,8 +108,6 @@ pub struct Device {
     pub(crate) places: Places,
     /// The places on the host through which reads come, if they are pinned.
     pub(crate) landings: Places,
-    /// The number that the first byte of a part of a memory object is a multiple of.
-    pub(crate) alignment: u64,
     pub(crate) clock: Clock,
     /// The copies that go through pinned memory.
     pub(crate) staged: Staged,
@@ -165,18 +159,7 @@ impl VendorDevice for Device {
     }
 
     fn text_features(&self) -> TextFeatures {
-        TextFeatures {
-            doubles: self.features.doubles,
-            halves: self.halves,
-            wide_atomics: self.features.wide_atomics,
-            // The compiler that reads a program here takes it, and the vendor's may not.
-            optional_language: false,
-            non_uniform_blocks: self.non_uniform_blocks,
-            denormals: self.single_config & info::CL_FP_DENORM != 0,
-            fused_multiply_add: self.single_config & info::CL_FP_FMA != 0,
-            constant_bytes: Some(self.constant_bytes),
-            vendor_number: self.vendor_number,
-        }
+        self.text
     }
 }
 
@@ -217,7 +200,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn get(&mut self, what: u32) -> Option<cl3::info_type::InfoType> {
+    fn get(&mut self, what: u32) -> Option<InfoType> {
         match named(
             "clGetDeviceInfo",
             info::get_device_info(self.device.0, what),
@@ -459,14 +442,7 @@ pub(crate) fn describe(
         caller_runs: false,
         name,
     };
-    let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
-    let single_config = ask.long(info::CL_DEVICE_SINGLE_FP_CONFIG);
-    let constant_bytes = ask.long(info::CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
-    // Before OpenCL 3.0 no device knows the question.
-    let what = info::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT;
-    let non_uniform = info::get_device_info(handle.0, what).map_or(0, |value| value.to_uint());
-    let vendor_number = info::get_device_info(handle.0, info::CL_DEVICE_VENDOR_ID);
-    let vendor_number = vendor_number.ok().map(|value| value.to_uint());
+    let text = text_features(handle, features, &extensions, &mut ask);
     // Deprecated, and known to all. One that does not say so has nothing to gain for sure.
     let unified = info::get_device_info(handle.0, info::CL_DEVICE_HOST_UNIFIED_MEMORY);
     let unified = unified.map_or(true, |value| value.to_uint() != 0);
@@ -485,11 +461,7 @@ pub(crate) fn describe(
             platform: platform.clone(),
             properties,
             features,
-            non_uniform_blocks: non_uniform != 0,
-            vendor_number,
-            single_config,
-            constant_bytes,
-            halves: has("cl_khr_fp16"),
+            text,
             build,
             out_of_order,
             queues: OnceLock::new(),
@@ -497,8 +469,6 @@ pub(crate) fn describe(
             records: Mutex::default(),
             places: Places::of_records(),
             landings: Places::of_landings(),
-            // In bits.
-            alignment: (alignment / 8).max(1),
             clock: Clock::default(),
             staged: if unified {
                 Staged::Nothing
@@ -508,6 +478,51 @@ pub(crate) fn describe(
             stages: Default::default(),
             part: None,
         }),
+    }
+}
+
+/// The features of a device's compiler for kernels that are texts, and the facts of its memory.
+fn text_features(
+    handle: DeviceHandle,
+    features: OpenClFeatures,
+    extensions: &str,
+    ask: &mut Asked<'_>,
+) -> TextFeatures {
+    let has = |name: &str| extensions.split_whitespace().any(|known| known == name);
+    // Questions that not every device knows.
+    let told = |what| info::get_device_info(handle.0, what).ok();
+    let non_uniform = told(info::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT);
+    let vendor_number = told(info::CL_DEVICE_VENDOR_ID);
+    let uuid = told(info::CL_DEVICE_UUID_KHR).filter(|_| has("cl_khr_device_uuid"));
+    let uuid = uuid.and_then(|value| match value {
+        InfoType::Uuid(uuid) => Some(uuid),
+        _ => None,
+    });
+    let single_config = ask.long(info::CL_DEVICE_SINGLE_FP_CONFIG);
+    let cache = u32::try_from(ask.number(info::CL_DEVICE_GLOBAL_MEM_CACHE_TYPE)).unwrap_or(0);
+    let cache = (cache != info::CL_NONE).then(|| MemoryCache {
+        bytes: ask.long(info::CL_DEVICE_GLOBAL_MEM_CACHE_SIZE),
+        line: u32::try_from(ask.number(info::CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE)).unwrap_or(0),
+        takes_writes: cache == info::CL_READ_WRITE_CACHE,
+    });
+    TextFeatures {
+        doubles: features.doubles,
+        halves: has("cl_khr_fp16"),
+        wide_atomics: features.wide_atomics,
+        // The compiler that reads a program here takes it, and the vendor's may not.
+        optional_language: false,
+        non_uniform_blocks: non_uniform.is_some_and(|value| value.to_uint() != 0),
+        denormals: single_config & info::CL_FP_DENORM != 0,
+        fused_multiply_add: single_config & info::CL_FP_FMA != 0,
+        constant_bytes: Some(ask.long(info::CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE)),
+        vendor_number: vendor_number.map(|value| value.to_uint()),
+        // The answer is in bits.
+        part_alignment: Some((ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8).max(1)),
+        address_bits: u32::try_from(ask.number(info::CL_DEVICE_ADDRESS_BITS)).ok(),
+        cache,
+        corrects_errors: ask.number(info::CL_DEVICE_ERROR_CORRECTION_SUPPORT) != 0,
+        // One without a number of its own may say zeros.
+        uuid: uuid.filter(|uuid| *uuid != [0; 16]),
     }
 }
 

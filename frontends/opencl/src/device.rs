@@ -15,7 +15,7 @@ use opencl_sys::*;
 use quipu::DeviceKind;
 use quipu_clc::{KernelInfo, LinkedKernel, SpirV};
 use quipu_kernel_ir::KernelText;
-use quipu_scheduler::{Partition, TextFeatures, hash};
+use quipu_scheduler::{MemoryCache, Partition, TextFeatures, hash};
 use std::any::TypeId;
 use std::ffi::c_void;
 
@@ -51,6 +51,18 @@ const SPIRV_VERSIONS: std::ops::Range<u32> = 0..7;
 const ARGUMENT_BYTES: usize = 4096;
 /// The least that the standard has of them. Nodes take fewer arguments than processors here.
 const LEAST_ARGUMENT_BYTES: usize = 1024;
+
+/// The bytes of the largest type of OpenCL C: no device may say less of the alignment of
+/// sub-buffers.
+const LEAST_ALIGNMENT: u64 = 128;
+/// The largest alignment of sub-buffers that a vendor is known to ask for.
+const MOST_ALIGNMENT: u64 = 512;
+/// The cache that processors report.
+const CACHE: MemoryCache = MemoryCache {
+    bytes: 1 << 20,
+    line: 64,
+    takes_writes: true,
+};
 
 /// Extensions to OpenCL C that every device has, as parts of OpenCL C 1.1.
 const LANGUAGE_EXTENSIONS: [&str; 5] = [
@@ -275,6 +287,25 @@ impl Device {
         most.min(self.core.properties().max_buffer)
     }
 
+    /// The number of bytes that the first byte of a sub-buffer is a multiple of for a kernel:
+    /// `CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which is in bits.
+    pub(crate) fn part_alignment(&self) -> u64 {
+        if self.has_own_compiler() {
+            return LEAST_ALIGNMENT;
+        }
+        let told = self.core.text_features().part_alignment;
+        // A node does not say it of another vendor's device.
+        told.unwrap_or(MOST_ALIGNMENT).max(LEAST_ALIGNMENT)
+    }
+
+    /// The cache of its memory, if it has one and says so.
+    fn cache(&self) -> Option<MemoryCache> {
+        match self.has_own_compiler() {
+            true => Some(CACHE),
+            false => self.core.text_features().cache,
+        }
+    }
+
     /// Numbers of a type in the vectors that suit the device: its own compiler makes vectors of
     /// work-items, where it has any.
     fn vector_width(&self, is_there: bool, of_processors: cl_uint) -> cl_uint {
@@ -440,7 +471,9 @@ impl Device {
             CL_DEVICE_MAX_CLOCK_FREQUENCY => {
                 answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
             }
-            CL_DEVICE_ADDRESS_BITS => answer.value(usize::BITS as cl_uint),
+            CL_DEVICE_ADDRESS_BITS => {
+                answer.value::<cl_uint>(features.address_bits.unwrap_or(usize::BITS))
+            }
             CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(properties.max_buffer),
             CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
             CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
@@ -456,14 +489,24 @@ impl Device {
             } else {
                 CL_LOCAL
             }),
-            CL_DEVICE_GLOBAL_MEM_CACHE_TYPE => answer.value(CL_READ_WRITE_CACHE),
-            CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE => answer.value::<cl_uint>(64),
-            CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => answer.value::<cl_ulong>(1 << 20),
+            CL_DEVICE_GLOBAL_MEM_CACHE_TYPE => answer.value(match self.cache() {
+                Some(cache) if cache.takes_writes => CL_READ_WRITE_CACHE,
+                Some(_) => CL_READ_ONLY_CACHE,
+                None => CL_NONE,
+            }),
+            CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE => {
+                answer.value::<cl_uint>(self.cache().map_or(0, |cache| cache.line))
+            }
+            CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => {
+                answer.value::<cl_ulong>(self.cache().map_or(0, |cache| cache.bytes))
+            }
             CL_DEVICE_MAX_PARAMETER_SIZE => answer.value(match is_on_host(&self.core) {
                 true => ARGUMENT_BYTES,
                 false => LEAST_ARGUMENT_BYTES,
             }),
-            CL_DEVICE_MEM_BASE_ADDR_ALIGN => answer.value::<cl_uint>(1024),
+            CL_DEVICE_MEM_BASE_ADDR_ALIGN => {
+                answer.value::<cl_uint>(self.part_alignment() as cl_uint * 8)
+            }
             CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value::<cl_uint>(128),
             CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.is_native() {
                 true => FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
@@ -479,7 +522,7 @@ impl Device {
                 (true, false) => LEAST_FP,
                 _ => NO_FP,
             }),
-            CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(false),
+            CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(features.corrects_errors),
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
             CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),
             CL_DEVICE_AVAILABLE => answer.truth(self.core.lost().is_none()),

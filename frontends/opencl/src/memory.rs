@@ -58,9 +58,6 @@ impl Map {
     }
 }
 
-/// The alignment of a sub-buffer's first byte: `CL_DEVICE_MEM_BASE_ADDR_ALIGN`, in bytes.
-const ALIGNMENT: usize = 128;
-
 const ACCESS: cl_mem_flags = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
 pub(crate) const HOST_POINTER: cl_mem_flags =
     CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR;
@@ -456,10 +453,13 @@ pub(crate) unsafe extern "C" fn create_sub_buffer(
             parent.holds(region.origin as u64, region.size as u64),
             CL_INVALID_VALUE,
         )?;
-        ensure(
-            region.origin.is_multiple_of(ALIGNMENT),
-            CL_MISALIGNED_SUB_BUFFER_OFFSET,
-        )?;
+        // It is for those devices to which it can be passed.
+        let mut devices = parent.context.devices.iter();
+        let is_aligned = devices.any(|device| {
+            let origin = region.origin as u64;
+            origin.is_multiple_of(device.part_alignment())
+        });
+        ensure(is_aligned, CL_MISALIGNED_SUB_BUFFER_OFFSET)?;
         let host_pointer = match parent.host_pointer.is_null() {
             true => std::ptr::null_mut(),
             false => parent.host_pointer.wrapping_byte_add(region.origin),

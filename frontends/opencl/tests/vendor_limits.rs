@@ -269,3 +269,74 @@ fn a_work_group_is_no_larger_than_the_kernel_takes() {
     });
     assert_eq!(suggested as i32, chosen[0]);
 }
+
+#[test]
+fn a_sub_buffer_begins_where_its_device_takes_it() {
+    let Some([own, other]) = devices() else {
+        return;
+    };
+    assert_eq!(asked::<cl_uint>(own, CL_DEVICE_MEM_BASE_ADDR_ALIGN), 1024);
+    let bits = asked::<cl_uint>(other, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    assert_eq!(bits, ALIGNMENT_BITS);
+    let part = |buffer: cl_mem, origin: usize, code: *mut cl_int| {
+        let region = cl_buffer_region { origin, size: 64 };
+        // SAFETY: a region, as the type says; where the code goes.
+        unsafe {
+            clCreateSubBuffer()(
+                buffer,
+                CL_MEM_READ_WRITE,
+                CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+                code,
+            )
+        }
+    };
+    let text = "kernel void k(global int *x) { x[get_global_id(0)] = 7; }";
+    let run = |setup: &Setup, part: cl_mem| {
+        let kernel = setup.kernel(text, "k");
+        ok(set(kernel, 0, &part));
+        launch(setup, kernel, 16, None)
+    };
+    let alone = setup(&[other]);
+    let buffer = alone.buffer(&[0_i32; 256]);
+    assert_eq!(
+        refused(|code| part(buffer, 128, code)),
+        CL_MISALIGNED_SUB_BUFFER_OFFSET
+    );
+    ok(run(&alone, made(|code| part(buffer, 512, code))));
+    let mut expected = [0; 256];
+    expected[128..144].fill(7);
+    assert_eq!(alone.read::<i32>(buffer, 256), expected);
+    // One of the context's devices takes it, and the other refuses it as it is launched.
+    let there = setup(&[own, other]);
+    let buffer = there.buffer(&[0_i32; 256]);
+    let unaligned = made(|code| part(buffer, 128, code));
+    assert_eq!(run(&there, unaligned), CL_MISALIGNED_SUB_BUFFER_OFFSET);
+    // SAFETY: a device of the context.
+    let queue = made(|code| unsafe { clCreateCommandQueue()(there.context, own, 0, code) });
+    let here = Setup {
+        device: own,
+        queue,
+        ..there
+    };
+    ok(run(&here, unaligned));
+    let mut expected = [0; 256];
+    expected[32..48].fill(7);
+    assert_eq!(here.read::<i32>(buffer, 256), expected);
+}
+
+#[test]
+fn a_devices_memory_is_described_as_its_vendor_does() {
+    let Some([own, other]) = devices() else {
+        return;
+    };
+    let number = |name| asked::<cl_uint>(other, name);
+    let kind = number(CL_DEVICE_GLOBAL_MEM_CACHE_TYPE);
+    assert_eq!(kind, CL_READ_ONLY_CACHE);
+    assert_eq!(number(CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE), LINE);
+    let bytes = asked::<cl_ulong>(other, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+    assert_eq!(bytes, CACHE);
+    assert_eq!(number(CL_DEVICE_ERROR_CORRECTION_SUPPORT), CL_TRUE);
+    assert_eq!(number(CL_DEVICE_ADDRESS_BITS), usize::BITS);
+    assert_eq!(asked::<cl_bool>(own, CL_DEVICE_ERROR_CORRECTION_SUPPORT), 0);
+}

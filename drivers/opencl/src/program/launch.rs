@@ -552,7 +552,7 @@ impl Launch<'_> {
         argument: &Argument<'_>,
         allocation: &Allocation,
     ) -> std::result::Result<Memory, Obstacle<CallError>> {
-        let alignment = self.device.alignment;
+        let alignment = self.device.text.part_alignment.unwrap_or(1);
         if !argument.offset().is_multiple_of(alignment) {
             return Err(Obstacle::Error(
                 ErrorKind::InvalidArgument {

@@ -171,6 +171,10 @@ impl Prepared {
                 memory.image.is_some() == reached.is_image,
                 CL_INVALID_KERNEL_ARGS,
             )?;
+            let is_aligned = memory.offset == 0
+                || reached.is_image
+                || memory.offset.is_multiple_of(queue.device.part_alignment());
+            ensure(is_aligned, CL_MISALIGNED_SUB_BUFFER_OFFSET)?;
             images.extend(memory.image);
             // The kernel's code tells, and not what the program said of its buffer
             // (`CL_MEM_READ_ONLY`). What it writes may be a part, so what was there before matters.
