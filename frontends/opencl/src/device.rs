@@ -546,7 +546,7 @@ impl Device {
             CL_DEVICE_HOST_UNIFIED_MEMORY => answer.truth(is_on_host(&self.core)),
             CL_DEVICE_NAME => answer.text(self.core.name()),
             CL_DEVICE_VENDOR => answer.text(&properties.vendor),
-            CL_DRIVER_VERSION => answer.text(env!("CARGO_PKG_VERSION")),
+            CL_DRIVER_VERSION => answer.text(&driver_version()),
             CL_DEVICE_PROFILE => answer.text("FULL_PROFILE"),
             CL_DEVICE_VERSION => answer.text(VERSION_TEXT),
             CL_DEVICE_NUMERIC_VERSION => answer.value(VERSION),
@@ -736,6 +736,16 @@ impl Device {
             HALF_FP_ATOMICS if self.is_native() => answer.value::<cl_bitfield>(0),
             _ => fail(CL_INVALID_VALUE),
         }
+    }
+}
+
+/// `CL_DRIVER_VERSION`: all that binaries of programs depend on. Programs that keep binaries compare
+/// it.
+fn driver_version() -> String {
+    let own = env!("CARGO_PKG_VERSION");
+    match quipu_clc::llvm_version() {
+        Some(version) => format!("{own} (LLVM {version})"),
+        None => own.to_owned(),
     }
 }
 

@@ -114,6 +114,12 @@ pub fn is_available() -> bool {
     tools().is_some() && compiler().is_some()
 }
 
+/// The version of LLVM that compiles on this machine, if there is one. Bitcode is of one version.
+#[must_use]
+pub fn llvm_version() -> Option<u32> {
+    tools().map(|tools| tools.version)
+}
+
 /// True if the machine has what it takes to compile SPIR-V.
 #[must_use]
 pub fn takes_spirv() -> bool {

@@ -50,7 +50,7 @@ mod spirv;
 
 pub use client::{
     ClcError, compiler_program, has_half, is_available, kernels_there, limit_compiler,
-    set_compiler, takes_spirv,
+    llvm_version, set_compiler, takes_spirv,
 };
 pub use command::run_command;
 pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};

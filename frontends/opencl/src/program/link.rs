@@ -11,124 +11,6 @@
 use super::*;
 use quipu_clc::ProgramParts;
 
-/// The beginning of a binary of such a program. The number is that of its form; a letter for its
-/// kind follows.
-const BINARY: &[u8; 16] = b"Quipu bitcode 1\n";
-
-pub(super) fn binary(kind: u8, unit: &Unit) -> Vec<u8> {
-    let mut bytes = BINARY.to_vec();
-    bytes.push(kind);
-    bytes.extend(unit.bytes());
-    bytes
-}
-
-/// The beginning of a binary of such a program that has its parts, for devices elsewhere; a letter
-/// for its kind follows.
-const PARTS: &[u8; 14] = b"Quipu parts 1\n";
-
-pub(super) fn binary_of_parts(kind: u8, parts: &[Part]) -> Vec<u8> {
-    let mut bytes = PARTS.to_vec();
-    bytes.push(kind);
-    for part in parts {
-        let (form, options, source) = match part {
-            Part::Text { source, options } => (b't', options.as_bytes(), source.as_bytes()),
-            Part::SpirV(module) => (b's', &[][..], &module[..]),
-        };
-        bytes.push(form);
-        for piece in [options, source] {
-            bytes.extend((piece.len() as u64).to_le_bytes());
-            bytes.extend(piece);
-        }
-    }
-    bytes
-}
-
-/// The parts of a binary.
-fn parts_of(mut bytes: &[u8]) -> Option<Arc<[Part]>> {
-    let mut parts = Vec::new();
-    while let Some((form, rest)) = bytes.split_first() {
-        bytes = rest;
-        let mut next = || {
-            let (length, rest) = bytes.split_first_chunk()?;
-            let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-            let (piece, rest) = rest.split_at_checked(length)?;
-            bytes = rest;
-            Some(piece)
-        };
-        let (options, source) = (next()?, next()?);
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-        parts.push(match form {
-            b't' => Part::Text {
-                source: text(source)?.into(),
-                options: text(options)?,
-            },
-            b's' if options.is_empty() => Part::SpirV(source.into()),
-            _ => return None,
-        });
-    }
-    (!parts.is_empty()).then(|| parts.into())
-}
-
-/// A binary that was read.
-#[derive(PartialEq, Eq)]
-pub(super) enum Read {
-    Text { source: Arc<str>, options: Arc<str> },
-    Unit { kind: u8, unit: Arc<Unit> },
-    Parts { kind: u8, parts: Arc<[Part]> },
-}
-
-impl Read {
-    pub(super) fn new(bytes: &[u8]) -> Option<Self> {
-        if let Some((source, options)) = of_binary(bytes) {
-            return Some(Self::Text {
-                source: source.into(),
-                options: options.into(),
-            });
-        }
-        if let Some(rest) = bytes.strip_prefix(PARTS) {
-            let (kind, parts) = rest.split_first()?;
-            let parts = parts_of(parts).filter(|_| b"elo".contains(kind))?;
-            return Some(Self::Parts { kind: *kind, parts });
-        }
-        let (kind, bitcode) = bytes.strip_prefix(BINARY)?.split_first()?;
-        (b"elo".contains(kind) && !bitcode.is_empty()).then(|| Self::Unit {
-            kind: *kind,
-            unit: Arc::new(Unit::from_bytes(bitcode.to_vec())),
-        })
-    }
-
-    /// The part of it that may be linked.
-    pub(super) fn linkable(&self) -> Option<Linkable> {
-        match self {
-            Self::Text { .. } => None,
-            Self::Unit { unit, .. } => Some(Linkable::of_unit(unit.clone())),
-            Self::Parts { parts, .. } => Some(Linkable::of_parts(parts.clone())),
-        }
-    }
-
-    /// The build of a program that is made of it.
-    pub(super) fn build(&self) -> Build {
-        let made: Option<fn(Linkable) -> Made> = match self {
-            Self::Unit { kind: b'o', .. } | Self::Parts { kind: b'o', .. } => Some(Made::Object),
-            Self::Unit { kind: b'l', .. } | Self::Parts { kind: b'l', .. } => Some(Made::Library),
-            _ => None,
-        };
-        Build {
-            made: made.zip(self.linkable()).map(|(made, of)| made(of)),
-            ..Build::none()
-        }
-    }
-
-    /// It as a program has passed it.
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Text { source, options } => super::binary(source, options),
-            Self::Unit { kind, unit } => binary(*kind, unit),
-            Self::Parts { kind, parts } => binary_of_parts(*kind, parts),
-        }
-    }
-}
-
 /// The log for bitcode and a device that does not run code of this machine's compiler.
 pub(super) const OF_PROCESSORS: &str = "error: a binary of a program that was compiled or linked by itself is for processors of this machine; \
     build the program from its texts for other devices";
@@ -147,14 +29,14 @@ fn are_compiled_here(parts: &[Part]) -> bool {
 impl Linkable {
     pub(super) fn binary(&self, kind: u8) -> Vec<u8> {
         match (&self.parts, &self.unit) {
-            (Some(parts), _) => binary_of_parts(kind, parts),
-            (None, Some(unit)) => binary(kind, unit),
+            (Some(parts), _) => binary::of_parts(kind, parts),
+            (None, Some(unit)) => binary::of_unit(kind, unit),
             (None, None) => Vec::new(),
         }
     }
 
     /// Parts that this machine's compiler has not seen.
-    fn of_parts(parts: Arc<[Part]>) -> Self {
+    pub(super) fn of_parts(parts: Arc<[Part]>) -> Self {
         Self {
             unit: None,
             parts: Some(parts),
@@ -163,7 +45,7 @@ impl Linkable {
     }
 
     /// Bitcode of this machine's compiler.
-    fn of_unit(unit: Arc<Unit>) -> Self {
+    pub(super) fn of_unit(unit: Arc<Unit>) -> Self {
         Self {
             warnings: unit.warnings().to_owned(),
             unit: Some(unit),
@@ -454,35 +336,4 @@ pub(crate) unsafe extern "C" fn link_program(
         unsafe { code.write(failed) };
     }
     linked
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_binary_of_parts_is_them_and_nothing_else_is_one() {
-        let text = Part::Text {
-            source: "int f();".into(),
-            options: "-w".to_owned(),
-        };
-        let module = Part::SpirV([3, 2, 0x23, 7].into());
-        let parts: Arc<[Part]> = [text, module].into();
-        let bytes = binary_of_parts(b'o', &parts);
-        let read = Read::new(&bytes).unwrap();
-        assert_eq!(read.linkable().unwrap().parts.unwrap(), parts);
-        assert_eq!(read.bytes(), bytes);
-        assert_eq!(
-            read.build().made.unwrap().binary_type(),
-            CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT
-        );
-        // The first part by itself is one, too.
-        let first = PARTS.len() + 1 + 1 + 8 + 2 + 8 + 8;
-        for length in 0..bytes.len() {
-            let read = Read::new(&bytes[..length]);
-            assert_eq!(read.is_some(), length == first, "{length}");
-        }
-        assert!(Read::new(&binary_of_parts(b'x', &parts)).is_none());
-        assert!(Read::new(&binary_of_parts(b'e', &[])).is_none());
-    }
 }

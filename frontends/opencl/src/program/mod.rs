@@ -5,8 +5,10 @@
 //! (`reading`). Devices that compile OpenCL C themselves are given the text with the first launch,
 //! and those that also link (nodes) the parts of a program that was linked (`link`) or is SPIR-V
 //! (`il`). Compiled code is kept on disk. So a program's binary is its text, with all that it
-//! includes, and its options. One that was linked for this machine's processors alone is bitcode.
+//! includes, and its options. One that was linked for this machine's processors alone is bitcode
+//! (`binary`).
 
+mod binary;
 mod il;
 mod link;
 mod reading;
@@ -20,6 +22,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
+use binary::Read;
 use opencl_sys::*;
 use quipu_clc::{ClcError, Description, KernelInfo, Part, Unit};
 use reading::{NotBuilt, accepted};
@@ -192,9 +195,9 @@ impl Made {
     fn binary(&self) -> Vec<u8> {
         match self {
             Self::Executable(built) => match (&built.parts, &built.unit) {
-                (Some(parts), _) => binary_of_parts(b'e', parts),
-                (None, Some(unit)) => link::binary(b'e', unit),
-                (None, None) => binary(&built.source, &built.options),
+                (Some(parts), _) => binary::of_parts(b'e', parts),
+                (None, Some(unit)) => binary::of_unit(b'e', unit),
+                (None, None) => binary::of_text(&built.source, &built.options),
             },
             Self::Object(linkable) => linkable.binary(b'o'),
             Self::Library(linkable) => linkable.binary(b'l'),
@@ -211,26 +214,6 @@ impl Build {
             made: None,
         }
     }
-}
-
-/// The beginning of a binary. The number is that of its form.
-const BINARY: &[u8; 16] = b"Quipu program 1\n";
-
-fn binary(source: &str, options: &str) -> Vec<u8> {
-    let mut bytes = BINARY.to_vec();
-    bytes.extend((options.len() as u64).to_le_bytes());
-    bytes.extend(options.as_bytes());
-    bytes.extend(source.as_bytes());
-    bytes
-}
-
-/// The text and options of a binary.
-fn of_binary(bytes: &[u8]) -> Option<(String, String)> {
-    let (length, rest) = bytes.strip_prefix(BINARY)?.split_first_chunk()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (options, source) = rest.split_at_checked(length)?;
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-    Some((text(source)?, text(options)?))
 }
 
 impl Program {
@@ -773,20 +756,4 @@ pub(crate) unsafe extern "C" fn get_program_build_info(
             _ => fail(CL_INVALID_VALUE),
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_binary_is_its_text_and_options_and_nothing_else_is_one() {
-        let bytes = binary("kernel void k() {}", "-D N=4");
-        let read = of_binary(&bytes);
-        assert_eq!(read, Some(("kernel void k() {}".into(), "-D N=4".into())));
-        for length in 0..bytes.len() - "kernel void k() {}".len() {
-            assert_eq!(of_binary(&bytes[..length]), None, "{length}");
-        }
-        assert_eq!(of_binary(b"\x7fELF and more than that"), None);
-    }
 }
