@@ -419,14 +419,18 @@ impl Device {
         names
     }
 
-    /// A number for the device that stays the same: of what is known of it.
+    /// A number for the device that stays the same: its vendor's, or one of what is known of it.
     fn uuid(&self) -> [u8; 16] {
-        let text = format!("{} {:?}", self.core.driver_name(), self.core);
-        let mut uuid = hash::of_bytes(text.as_bytes()).to_be_bytes();
-        // Version 8, of one's own making.
-        uuid[6] = uuid[6] & 0x0f | 0x80;
-        uuid[8] = uuid[8] & 0x3f | 0x80;
-        uuid
+        if let Some(uuid) = self.core.text_features().uuid {
+            return uuid;
+        }
+        let mut text = format!("{} {:?}", self.core.driver_name(), self.core);
+        if is_on_host(&self.core) {
+            // Other machines have processors of the same name.
+            let machine = std::fs::read_to_string("/etc/machine-id");
+            text.push_str(&machine.unwrap_or_default());
+        }
+        uuid_of(&text)
     }
 
     #[allow(clippy::too_many_lines, reason = "a table of answers")]
@@ -634,7 +638,8 @@ impl Device {
                 true => CAPABILITIES,
                 false => 0,
             }),
-            CL_DEVICE_UUID_KHR | CL_DRIVER_UUID_KHR => answer.value(self.uuid()),
+            CL_DEVICE_UUID_KHR => answer.value(self.uuid()),
+            CL_DRIVER_UUID_KHR => answer.value(uuid_of(&format!("Quipu {}", driver_version()))),
             CL_DEVICE_LUID_VALID_KHR => answer.truth(false),
             CL_DEVICE_LUID_KHR => answer.value([0_u8; 8]),
             CL_DEVICE_NODE_MASK_KHR => answer.value::<cl_uint>(0),
@@ -747,6 +752,15 @@ fn driver_version() -> String {
         Some(version) => format!("{own} (LLVM {version})"),
         None => own.to_owned(),
     }
+}
+
+/// A number of what a text says.
+fn uuid_of(text: &str) -> [u8; 16] {
+    let mut uuid = hash::of_bytes(text.as_bytes()).to_be_bytes();
+    // Version 8, of one's own making.
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
 }
 
 #[unsafe(export_name = "clGetDeviceInfo")]

@@ -339,4 +339,10 @@ fn a_devices_memory_is_described_as_its_vendor_does() {
     assert_eq!(number(CL_DEVICE_ERROR_CORRECTION_SUPPORT), CL_TRUE);
     assert_eq!(number(CL_DEVICE_ADDRESS_BITS), usize::BITS);
     assert_eq!(asked::<cl_bool>(own, CL_DEVICE_ERROR_CORRECTION_SUPPORT), 0);
+    assert_eq!(asked::<[u8; 16]>(other, CL_DEVICE_UUID), UUID);
+    // The driver is one, and no device.
+    let drivers = [own, other].map(|device| asked::<[u8; 16]>(device, CL_DRIVER_UUID));
+    assert_eq!(drivers[0], drivers[1]);
+    let uuid = asked::<[u8; 16]>(own, CL_DEVICE_UUID);
+    assert!(uuid != drivers[0] && uuid != UUID);
 }
