@@ -442,7 +442,7 @@ pub(crate) unsafe extern "C" fn enqueue_svm_migrate_mem(
     queue: cl_command_queue,
     pointers: cl_uint,
     first: *mut *const c_void,
-    _sizes: *const usize,
+    sizes: *const usize,
     flags: cl_mem_migration_flags,
     count: cl_uint,
     events: *const cl_event,
@@ -460,8 +460,17 @@ pub(crate) unsafe extern "C" fn enqueue_svm_migrate_mem(
         )?;
         // SAFETY: the program passes so many addresses.
         let pointers = unsafe { list(pointers as usize, first) }.unwrap_or_default();
-        let is_known = |pointer: &*const c_void| queue.context.shared.has(*pointer);
-        ensure(pointers.iter().all(is_known), CL_INVALID_VALUE)?;
+        let is_known = |(number, pointer): (usize, &*const c_void)| {
+            let size = match sizes.is_null() {
+                true => 0,
+                // SAFETY: the program passes as many sizes as addresses, or none.
+                false => unsafe { sizes.add(number).read() },
+            };
+            let within = queue.context.shared.bytes_from(*pointer);
+            // A size of zero means the whole allocation.
+            within.is_some_and(|within| size <= within)
+        };
+        ensure(pointers.iter().enumerate().all(is_known), CL_INVALID_VALUE)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
         // It is everywhere already.
