@@ -13,7 +13,8 @@ use crate::kernel::{Kernel, Reach};
 use crate::platform::is_on_host;
 use crate::queue::Queue;
 use opencl_sys::*;
-use quipu_scheduler::Request;
+use quipu_scheduler::operation::Fill;
+use quipu_scheduler::{RawArgument, Request};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -361,18 +362,44 @@ pub(crate) unsafe fn fill(
     // SAFETY: as the caller promises.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast::<u8>(), pattern_size) };
     let pattern = pattern.to_vec();
+    let short = Fill::new(&pattern);
     let addresses = Addresses::of(&[pointer]);
     Ok(move || {
-        let first = addresses.pointer(0).cast::<u8>();
-        for offset in (0..size).step_by(pattern.len()) {
+        let pointer = addresses.pointer(0).cast::<u8>();
+        match &short {
+            // SAFETY: as the caller promises.
+            Some(fill) => unsafe {
+                fill.fill(RawArgument {
+                    pointer,
+                    length: size,
+                })
+            },
             // SAFETY: as the caller promises; the pattern's size divides that of the bytes.
-            unsafe {
-                first
-                    .add(offset)
-                    .copy_from_nonoverlapping(pattern.as_ptr(), pattern.len())
-            };
+            None => unsafe { repeat(pointer, &pattern, size) },
         }
     })
+}
+
+/// Bytes that are copied from when a long pattern is repeated: a part of a processor's first cache.
+const REPEATED: usize = 16 << 10;
+
+/// Fills so many bytes with a pattern, with copies of ever more of them.
+///
+/// # Safety
+/// The bytes are valid for it, and as many as the pattern or more.
+unsafe fn repeat(pointer: *mut u8, pattern: &[u8], size: usize) {
+    let mut filled = pattern.len().min(size);
+    // SAFETY: as the caller promises.
+    unsafe { pointer.copy_from_nonoverlapping(pattern.as_ptr(), filled) };
+    while filled < size {
+        // A whole number of patterns, for `REPEATED` is a multiple of the longest.
+        let next = filled.min(REPEATED).min(size - filled);
+        // SAFETY: as many bytes are filled, and as many are left.
+        unsafe {
+            pointer.add(filled).copy_from_nonoverlapping(pointer, next);
+        }
+        filled += next;
+    }
 }
 
 #[unsafe(export_name = "clEnqueueSVMMemFill")]
@@ -547,4 +574,29 @@ pub(crate) unsafe extern "C" fn set_kernel_exec_info(
         kernel.set_reach(reach, reaches);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fill_repeats_its_pattern_and_touches_nothing_else() {
+        for pattern_size in [1_usize, 2, 4, 8, 16, 32, 64, 128] {
+            let pattern: Vec<u8> = (1..=pattern_size as u8).collect();
+            for patterns in [0, 1, 2, 3, 100, 3 * REPEATED / pattern_size + 1] {
+                let size = patterns * pattern_size;
+                let layout = Layout::from_size_align(size + ALIGNMENT, ALIGNMENT).unwrap();
+                // SAFETY: the layout has a size; the memory is filled, read and freed once.
+                unsafe {
+                    let memory = std::alloc::alloc_zeroed(layout);
+                    fill(memory.cast(), pattern.as_ptr().cast(), pattern_size, size).unwrap()();
+                    let bytes = std::slice::from_raw_parts(memory, layout.size());
+                    assert!(bytes[..size].chunks(pattern_size).all(|one| one == pattern));
+                    assert!(bytes[size..].iter().all(|byte| *byte == 0));
+                    std::alloc::dealloc(memory, layout);
+                }
+            }
+        }
+    }
 }
