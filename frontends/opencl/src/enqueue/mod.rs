@@ -22,6 +22,7 @@ use crate::handle::Ref;
 use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
+use quipu_scheduler::UserEvent;
 
 /// The common arguments of every enqueue: its queue, its waits, and the place for its event.
 pub(crate) struct Command<'q> {
@@ -62,11 +63,22 @@ impl<'q> Command<'q> {
         if self.queue.is_out_of_order() {
             return enqueue(&self.waits);
         }
-        let mut last = self.queue.last_of_host_memory();
+        // The lock keeps the order of these commands that of the queue. No command runs under it: a
+        // function of the program may be run next, and come here again.
+        let runs_here = self.queue.device.core.properties().caller_runs;
+        let gate = runs_here.then(UserEvent::new);
         let mut waits = self.waits.clone();
-        waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
-        let event = enqueue(&waits)?;
-        *last = Some(event.clone());
+        waits.extend(gate.iter().map(UserEvent::event));
+        let event = {
+            let mut last = self.queue.last_of_host_memory();
+            waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
+            let event = enqueue(&waits)?;
+            *last = Some(event.clone());
+            event
+        };
+        if let Some(gate) = gate {
+            gate.complete();
+        }
         Ok(event)
     }
 
