@@ -23,25 +23,28 @@ impl Answer {
         }
     }
 
-    /// Answers with values that are laid out as C has them.
-    pub(crate) fn slice<T: Copy>(self, values: &[T]) -> Result<()> {
-        let bytes = size_of_val(values);
+    /// Answers with so many bytes, if there is room for them. `put` writes them there.
+    fn bytes(self, bytes: usize, put: impl FnOnce(*mut u8)) -> Result<()> {
         if !self.value.is_null() {
             if self.size < bytes {
                 return Err(Code(CL_INVALID_VALUE));
             }
-            // SAFETY: there are as many bytes, as `new` was promised.
-            unsafe {
-                self.value
-                    .cast::<u8>()
-                    .copy_from_nonoverlapping(values.as_ptr().cast(), bytes);
-            }
+            put(self.value.cast());
         }
         if !self.size_ret.is_null() {
             // SAFETY: as `new` was promised.
             unsafe { self.size_ret.write(bytes) };
         }
         Ok(())
+    }
+
+    /// Answers with values that are laid out as C has them.
+    pub(crate) fn slice<T: Copy>(self, values: &[T]) -> Result<()> {
+        let bytes = size_of_val(values);
+        self.bytes(bytes, |to| {
+            // SAFETY: there is room for as many bytes, as `bytes` has compared.
+            unsafe { to.copy_from_nonoverlapping(values.as_ptr().cast(), bytes) };
+        })
     }
 
     /// Answers with one value.
@@ -56,9 +59,13 @@ impl Answer {
 
     /// Answers with a text.
     pub(crate) fn text(self, text: &str) -> Result<()> {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.push(0);
-        self.slice(&bytes)
+        self.bytes(text.len() + 1, |to| {
+            // SAFETY: there is room for the text and a zero, as `bytes` has compared.
+            unsafe {
+                to.copy_from_nonoverlapping(text.as_ptr(), text.len());
+                to.add(text.len()).write(0);
+            }
+        })
     }
 
     /// The pointers that a program has put where the answer goes: as the sizes and addresses of
