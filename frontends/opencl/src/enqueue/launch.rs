@@ -137,7 +137,8 @@ impl Launch {
             .try_fold(1_u64, |all, along| all.checked_mul(along));
         launch.groups = groups.ok_or(Code(CL_INVALID_GLOBAL_WORK_SIZE))?;
         // The compiler for processors counts work-items so.
-        let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !device.is_native();
+        let is_narrow = device.has_own_compiler();
+        let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !is_narrow;
         let has_room = |axis: usize| shape.global[axis].checked_add(shape.offset[axis]).is_some();
         ensure((0..3).all(has_room), CL_INVALID_GLOBAL_OFFSET)?;
         ensure(
