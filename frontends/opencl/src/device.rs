@@ -744,8 +744,8 @@ impl Device {
     }
 }
 
-/// `CL_DRIVER_VERSION`: all that binaries of programs depend on. Programs that keep binaries compare
-/// it.
+/// `CL_DRIVER_VERSION`: all that binaries of programs depend on. Programs that keep binaries
+/// compare it.
 fn driver_version() -> String {
     let own = env!("CARGO_PKG_VERSION");
     match quipu_clc::llvm_version() {

@@ -99,8 +99,8 @@ impl Semaphore {
         }
     }
 
-    /// `CL_SEMAPHORE_PAYLOAD_KHR`. A program may ask again and again until there is a signal, so the
-    /// command that gives it is flushed.
+    /// `CL_SEMAPHORE_PAYLOAD_KHR`. A program may ask again and again until there is a signal, so
+    /// the command that gives it is flushed.
     fn payload(&self) -> cl_semaphore_payload_khr {
         // Not under the lock: commands that the flush runs may use the semaphore.
         let signal = self.state().signal.clone();

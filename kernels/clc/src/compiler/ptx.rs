@@ -28,7 +28,8 @@ use std::fmt::Write;
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// The latest compute capability that LLVM 18 makes code for. Later devices run its PTX.
 const LATEST: u32 = 90;
-/// Functions of LLVM that processors have by the system's library, and that it has no code for here.
+/// Functions of LLVM that processors have by the system's library, and that it has no code for
+/// here.
 const WITHOUT_CODE: [&str; 14] = [
     "sin", "cos", "tan", "asin", "acos", "atan", "exp", "exp2", "exp10", "log", "log2", "log10",
     "pow", "powi",

@@ -12,8 +12,8 @@ use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
 
-/// True if no read may be moved from behind an instruction to before it: one that may write, or that
-/// takes part in an order of threads.
+/// True if no read may be moved from behind an instruction to before it: one that may write, or
+/// that takes part in an order of threads.
 pub(in crate::compiler) fn keeps_reads_in_place(instruction: Value) -> bool {
     match instruction.opcode() {
         Some(op::STORE | op::FENCE) => true,
