@@ -17,6 +17,8 @@ use crate::layout::{Layout, Rows, View};
 use crate::parcel::Parcel;
 use quipu_scheduler::operation::HostMemory;
 use quipu_scheduler::{AccessMode, Error, ErrorKind, Event, Result};
+use std::marker::PhantomPinned;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 impl Queue {
@@ -179,7 +181,7 @@ impl Queue {
         Ok(Pending::new(event, move || {
             // SAFETY: called once, by a future whose command is over.
             unsafe { parcel.look(Received::check) }.unwrap_or(Ok(()))?;
-            take(&parcel)?.into_inner()
+            take(&parcel).map(Received::into_inner)
         }))
     }
 
@@ -303,23 +305,29 @@ unsafe impl<T: Send> Sync for HostPointer<T> {}
 struct Received<T: Element, V> {
     /// The elements that are read, once they are known.
     elements: Option<(HostPointer<T>, usize)>,
-    /// There until it is given back.
-    container: Option<V>,
+    /// As it may have its elements in itself, its bits say nothing before these are checked.
+    container: MaybeUninit<V>,
+    /// False when the container was given back.
+    is_there: bool,
+    /// `elements` may point into `container`, so references to this are not exclusive.
+    _pinned: PhantomPinned,
 }
 
 impl<T: Element, V: HostView<Element = T>> Received<T, V> {
     fn into(container: V) -> Self {
         Self {
             elements: None,
-            container: Some(container),
+            container: MaybeUninit::new(container),
+            is_there: true,
+            _pinned: PhantomPinned,
         }
     }
 
     /// A pointer to the elements at a layout, which are those that are read. The container does not
     /// move from now on.
     fn part<const D: usize>(&mut self, layout: &Layout<D>) -> Result<HostPointer<T>> {
-        let container = self.container.as_mut();
-        let elements = container.map_or_else(Default::default, HostView::elements_mut);
+        // SAFETY: nothing was read yet, so the container is as it was given.
+        let elements = unsafe { self.container.assume_init_mut() }.elements_mut();
         let part = part_of("read", elements.len(), layout)?;
         let part = &mut elements[part];
         let pointer = HostPointer(part.as_mut_ptr());
@@ -328,9 +336,10 @@ impl<T: Element, V: HostView<Element = T>> Received<T, V> {
     }
 
     /// The container, which was checked where it was. The pointer to its elements ends.
-    fn into_inner(mut self) -> Result<V> {
-        let container = self.container.take();
-        container.ok_or_else(|| Error::cancelled("a transfer"))
+    fn into_inner(mut self) -> V {
+        self.is_there = false;
+        // SAFETY: given back once. Its elements were checked, so they are values.
+        unsafe { self.container.assume_init_read() }
     }
 }
 
@@ -338,8 +347,7 @@ impl<T: Element, V> Received<T, V> {
     /// Checks the elements that were read: bits that are no value of the type become zero, and are
     /// an error.
     fn check(&mut self) -> Result<()> {
-        let Some((HostPointer(first), count)) = self.elements.filter(|_| self.container.is_some())
-        else {
+        let Some((HostPointer(first), count)) = self.elements else {
             return Ok(());
         };
         // SAFETY: the container has not moved since it gave the pointer, and its elements were
@@ -357,8 +365,12 @@ impl<T: Element, V> Received<T, V> {
 
 impl<T: Element, V> Drop for Received<T, V> {
     fn drop(&mut self) {
-        // An error is of a read that failed already, or that nobody waits for.
-        let _ = self.check();
+        if self.is_there {
+            // An error is of a read that failed already, or that nobody waits for.
+            let _ = self.check();
+            // SAFETY: it is there, dropped once, and its elements are values.
+            unsafe { self.container.assume_init_drop() };
+        }
     }
 }
 
