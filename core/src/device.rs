@@ -94,6 +94,12 @@ pub struct DeviceProperties {
     pub concurrent_commands: u32,
     /// True if every command runs on the thread that enqueues or waits.
     pub caller_runs: bool,
+    /// True if a device with memory of its own also uses memory of the host where it is. Devices of
+    /// one memory space say the same. See [`Driver::map_host_memory`].
+    pub maps_host_memory: bool,
+    /// True if the device has memory that it shares with the host page by page. See
+    /// [`Driver::allocate_managed`].
+    pub managed_memory: bool,
 }
 
 impl DeviceProperties {
@@ -134,6 +140,8 @@ impl DeviceProperties {
             domain: None,
             concurrent_commands: 1,
             caller_runs: false,
+            maps_host_memory: false,
+            managed_memory: false,
         }
     }
 }
@@ -232,7 +240,7 @@ impl Device {
             MemorySpace::Host => SpaceId::HOST,
             MemorySpace::Own(key) => {
                 let allocator: Arc<dyn Allocator> = driver.clone();
-                space::register(&allocator, key)?
+                space::register(&allocator, key, properties.maps_host_memory)?
             }
         };
         let id = NEXT_DEVICE.fetch_add(1, Ordering::Relaxed);
@@ -345,6 +353,13 @@ impl Device {
     /// As [`Driver::kernel_attributes`].
     pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
         self.0.driver.kernel_attributes(self.0.index, kernel)
+    }
+
+    /// True if its commands use [memory in place](crate::Context::memory_in_place) where it is.
+    /// Else they use copies of it, as of any memory.
+    #[must_use]
+    pub fn uses_host_memory(&self) -> bool {
+        self.space() == SpaceId::HOST || self.properties().maps_host_memory
     }
 
     /// True if kernels there may have barriers between the blocks of a launch.

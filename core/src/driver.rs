@@ -38,6 +38,7 @@ use crate::command::{Command, EventId, contain};
 use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
+use crate::memory::pinned::HostBlock;
 use crate::memory::space::Allocator;
 use crate::memory::{Memory, SpaceId};
 use crate::portable::{KernelAttributes, PortableKernel, TextFeatures};
@@ -398,6 +399,47 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
+    /// Gives the devices of the memory space `key` the use of host memory where it is: an address
+    /// as that of an allocation, which starts at `host` and has so many bytes. It takes none of the
+    /// space's memory. So it is never evicted, and [`free`](Driver::free) takes it back with a size
+    /// of zero. Called if the devices [say](DeviceProperties::maps_host_memory) that they can.
+    ///
+    /// When a command of such a device is over, the host sees what it has written there. A command
+    /// sees what the host had written before it was handed over.
+    ///
+    /// # Errors
+    /// If this memory cannot be used so. The command that needs it fails.
+    ///
+    /// # Safety
+    /// The bytes are [pinned](crate::memory::pinned), in whole pages that nothing else uses, until
+    /// the address is freed.
+    unsafe fn map_host_memory(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
+        let _ = (host, size);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: format!("use memory of the host where it is in its memory space {key}"),
+            instead: "use an ordinary buffer, whose bytes are copied",
+        }
+        .into())
+    }
+
+    /// Allocates zeroed memory that a device and the host use by the same address, and whose pages
+    /// are where they were used last. It is [pinned](crate::memory::pinned), and
+    /// [`map_host_memory`](Driver::map_host_memory) takes it. Called if the device
+    /// [has](DeviceProperties::managed_memory) such memory.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    fn allocate_managed(&self, device: usize, size: u64) -> Result<HostBlock> {
+        let _ = (device, size);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: "allocate managed memory".to_owned(),
+            instead: "use memory of the host in place, or an ordinary buffer",
+        }
+        .into())
+    }
+
     /// Frees an allocation of the space `key`.
     ///
     /// An address is a number, so no safe code may free, read or write what is there:
@@ -421,8 +463,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// ```
     ///
     /// # Safety
-    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space and size. The
-    /// allocation was not freed before. No command and no other call uses it, or will.
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space and size; or
+    /// [`map_host_memory`](Driver::map_host_memory), and the size is zero. The allocation was not
+    /// freed before. No command and no other call uses it, or will.
     unsafe fn free(&self, key: u32, address: u64, size: u64) {
         let _ = (key, address, size);
     }
@@ -613,6 +656,12 @@ impl<D: Driver> Router for D {
 impl<D: Driver> Allocator for D {
     fn allocate_bytes(&self, key: u32, size: u64) -> Result<u64> {
         self.allocate(key, size)
+    }
+
+    unsafe fn map_bytes(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of
+        // `Driver`'s.
+        unsafe { self.map_host_memory(key, host, size) }
     }
 
     unsafe fn free_bytes(&self, key: u32, address: u64, size: u64) {

@@ -13,6 +13,7 @@ use crate::driver::{Driver, is_same};
 use crate::error::{Error, ErrorKind, Foreign, Result};
 use crate::event::{Event, watch_as_environment_says};
 use crate::memory::owner::{self, Objects, Owner};
+use crate::memory::pinned::HostBlock;
 use crate::memory::{Memory, MemoryRef, SpaceId};
 use crate::panics::quietly;
 use crate::process;
@@ -146,7 +147,41 @@ impl Context {
         keep: Box<dyn Any + Send + Sync>,
     ) -> Result<MemoryRef> {
         // SAFETY: as the caller promises.
-        unsafe { Memory::create_over(&self.owner(), pointer, size, keep) }
+        unsafe { Memory::create_over(&self.owner(), (pointer, size), keep, false) }
+    }
+
+    /// As [`memory_over`](Self::memory_over), and devices that
+    /// [can](crate::DeviceProperties::maps_host_memory) use that memory where it is: nothing is
+    /// copied for their commands. Other devices have copies, as of any memory. Hazards, mappings
+    /// and failures are as for any memory.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there; and the bytes are [pinned](crate::memory::pinned) by `keep`, in whole pages that
+    /// nothing else uses.
+    pub unsafe fn memory_in_place(
+        &self,
+        pointer: NonNull<u8>,
+        size: u64,
+        keep: Box<dyn Any + Send + Sync>,
+    ) -> Result<MemoryRef> {
+        // SAFETY: as the caller promises.
+        unsafe { Memory::create_over(&self.owner(), (pointer, size), keep, true) }
+    }
+
+    /// A new memory object, zeroed, of memory that moves between the host and a device page by page
+    /// as they use it, and that other devices use [in place](Self::memory_in_place).
+    ///
+    /// # Errors
+    /// If the size is zero or too large, there is no room, or the device has no such memory.
+    pub fn managed_memory(&self, device: &Device, size: u64) -> Result<MemoryRef> {
+        Memory::check_size(size)?;
+        let HostBlock { start, keep } = device.driver().allocate_managed(device.index(), size)?;
+        // SAFETY: memory that the driver has just allocated for this, pinned, and kept by `keep`
+        // (`Driver::allocate_managed`).
+        unsafe { self.memory_in_place(start, size, keep) }
     }
 
     /// Drops a value once all commands are over that use the memory object now.

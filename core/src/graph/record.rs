@@ -363,12 +363,12 @@ impl State {
         request: &NodeRequest<'_>,
     ) -> Result<Node> {
         let lane = self.lane_of(queue);
-        let space = queue.shared().space();
+        let space_of = |access: &Access<'_>| access.memory.space_on(queue.shared().head());
         let range_of = |access: &Access<'_>| access.offset..access.offset + access.length;
         // First, for it may be refused: nothing that is noted below may name a command that is not
         // there.
         for access in request.accesses.iter().filter(|access| access.mode.reads()) {
-            self.check_routes(access.memory, &range_of(access), space)?;
+            self.check_routes(access.memory, &range_of(access), space_of(access))?;
         }
         let options = queue.shared().options();
         let unknown = request.unknown_access && options.in_order;
@@ -377,6 +377,7 @@ impl State {
         let mut waits = self.take_place(lane, id, kind, unknown, request.after);
         self.wait_for(request.after, &mut waits);
         for (at, access) in request.accesses.iter().enumerate() {
+            let space = space_of(access);
             if access.mode.reads() {
                 self.bring(access.memory, &range_of(access), space, id)?;
             }

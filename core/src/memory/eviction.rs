@@ -193,8 +193,15 @@ impl Memory {
             }
             .into());
         };
+        let is_of_host = self.is_in_place() && space::maps_host_memory(space);
         let error = loop {
-            let error = match driver.allocate_bytes(key, self.size) {
+            let made = match is_of_host {
+                // SAFETY: the object's host memory is pinned, in whole pages
+                // (`Memory::create_over`), until the object goes. Its allocations go before.
+                true => unsafe { driver.map_bytes(key, self.host_pointer()?, self.size) },
+                false => driver.allocate_bytes(key, self.size),
+            };
+            let error = match made {
                 Ok(address) => {
                     // A subscriber is a user's code. If it panicked, these bytes would be nobody's.
                     quietly(|| {
@@ -208,7 +215,7 @@ impl Memory {
                     });
                     let allocation = Allocation {
                         address,
-                        size: self.size,
+                        size: if is_of_host { 0 } else { self.size },
                     };
                     return Ok(Placed {
                         space,
@@ -222,6 +229,10 @@ impl Memory {
             let ErrorKind::OutOfMemory { free, capacity, .. } = error.kind() else {
                 break error;
             };
+            if is_of_host {
+                // Room on the device would not help.
+                break error;
+            }
             if *capacity != 0 && *capacity < self.size {
                 // Nothing would make enough room.
                 break error;
@@ -250,7 +261,7 @@ impl Memory {
             Err(TryLockError::Poisoned(cold)) => cold.into_inner(),
             Err(TryLockError::WouldBlock) => return Evicted::Busy,
         };
-        let Some(place) = cold.placed(space).cloned() else {
+        let Some(place) = cold.placed(space).filter(|it| !it.is_of_host()).cloned() else {
             return Evicted::Nothing;
         };
         if cold.moving.contains(&space) {

@@ -27,6 +27,7 @@ use crate::bias::Bias;
 use crate::command::EventId;
 use crate::error::{BufferName, Error, ErrorKind, Foreign, Result, Unit};
 use crate::panics::quietly;
+use crate::queue::place::Head;
 use crate::sync::Backoff;
 use owner::{Failures, Owner};
 use space::Allocator;
@@ -42,15 +43,18 @@ pub(crate) const CONTENT_SIZE_BYTES: u64 = 8;
 
 /// The bit in [`Memory::unusual`] of an object with a content size.
 const HAS_CONTENT_SIZE: u32 = 1;
+/// The bit in [`Memory::unusual`] of an object whose host memory devices use where it is, if they
+/// can.
+const IS_IN_PLACE: u32 = 2;
 /// One mapping, in [`Memory::unusual`].
-const ONE_MAPPING: u32 = 2;
+const ONE_MAPPING: u32 = 4;
 
 /// An allocation in a device's space: the driver's own address for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// The driver's address or handle.
     pub address: u64,
-    /// Bytes.
+    /// Bytes of the space that it takes: none, if it is the host's memory.
     pub size: u64,
 }
 
@@ -104,6 +108,11 @@ struct Placed {
 }
 
 impl Placed {
+    /// True if it is the host's memory, which a device uses in place.
+    fn is_of_host(&self) -> bool {
+        self.allocation.size == 0
+    }
+
     /// # Safety
     /// It was taken out of [`Cold::allocations`], or never was there. No clone of it is used
     /// afterwards, and no command uses it.
@@ -123,8 +132,8 @@ pub struct Memory {
     host: AtomicPtr<u8>,
     size: u64,
     context_id: u32,
-    /// Facts that every enqueue has to look at, in one word: [`HAS_CONTENT_SIZE`], and the number
-    /// of live mappings times [`ONE_MAPPING`].
+    /// Facts that every enqueue has to look at, in one word: [`HAS_CONTENT_SIZE`],
+    /// [`IS_IN_PLACE`], and the number of live mappings times [`ONE_MAPPING`].
     unusual: AtomicU32,
     context: Weak<dyn Owner>,
     // Written by every enqueue.
@@ -213,7 +222,7 @@ impl Memory {
         Ok(object)
     }
 
-    fn check_size(size: u64) -> Result<()> {
+    pub(crate) fn check_size(size: u64) -> Result<()> {
         crate::process::check()?;
         let problem = if size == 0 {
             "a buffer needs at least one byte".to_owned()
@@ -250,7 +259,8 @@ impl Memory {
     }
 
     /// A new object over host memory that the user brought: its host copy is
-    /// that memory, valid from the start.
+    /// that memory, valid from the start. Devices that can use it [in place](Self::space_on), if it
+    /// is to be so.
     ///
     /// # Errors
     /// If the size is zero or over [`MAX_MEMORY_BYTES`].
@@ -258,12 +268,12 @@ impl Memory {
     /// # Safety
     /// `pointer` is valid for reads and writes of `size` bytes while `keep`
     /// lives, and nobody else touches those bytes while the object or a command
-    /// that uses it does.
+    /// that uses it does. Memory that is used in place is [pinned] by `keep`, in whole pages.
     pub(crate) unsafe fn create_over(
         context: &Arc<dyn Owner>,
-        pointer: NonNull<u8>,
-        size: u64,
+        (pointer, size): (NonNull<u8>, u64),
         keep: Box<dyn Any + Send + Sync>,
+        is_in_place: bool,
     ) -> Result<MemoryRef> {
         Self::check_size(size)?;
         let mut tracker = Tracker::new(size);
@@ -278,8 +288,28 @@ impl Memory {
         let object = Self::boxed(Arc::downgrade(context), context.number(), size, tracker);
         object.cold().keep = Some(keep);
         object.host.store(pointer.as_ptr(), Ordering::Release);
+        if is_in_place {
+            object.unusual.fetch_or(IS_IN_PLACE, Ordering::Relaxed);
+        }
         context.objects().remember(&object);
         Ok(object)
+    }
+
+    /// True if devices that can use host memory where it is do so with this object's.
+    #[inline]
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.unusual.load(Ordering::Relaxed) & IS_IN_PLACE != 0
+    }
+
+    /// The space in which a command of a queue uses the object: the device's, or the host's if the
+    /// device uses the host's memory where it is. Then nothing is ever brought there.
+    #[inline]
+    pub(crate) fn space_on(&self, head: &Head) -> SpaceId {
+        match head.maps_host_memory && self.is_in_place() {
+            true => SpaceId::HOST,
+            false => head.space,
+        }
     }
 
     #[cfg(test)]
@@ -693,11 +723,11 @@ impl Memory {
         .into())
     }
 
-    /// True if the object has an allocation in a space.
+    /// True if the object has an allocation in a space, which takes bytes there.
     pub(crate) fn is_allocated_in(&self, space: SpaceId) -> bool {
         match space {
             SpaceId::HOST => !self.host.load(Ordering::Relaxed).is_null(),
-            _ => self.cold().allocation(space).is_some(),
+            _ => self.cold().placed(space).is_some_and(|it| !it.is_of_host()),
         }
     }
 

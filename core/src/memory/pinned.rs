@@ -1,10 +1,12 @@
 //! Pinned host memory. A program registers a range here, and drivers look up a transfer's bytes. A
 //! driver registers the range with its library at the first transfer. The range keeps that
-//! registration, and drops it before the memory is freed.
+//! registration, and drops it before the memory is freed. Memory that devices use in place
+//! ([`Context::memory_in_place`](crate::Context::memory_in_place)) is pinned, too.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -22,6 +24,20 @@ pub struct PinnedRange {
 /// A value that a user of a range keeps with it. It is made once; others that ask meanwhile look at
 /// it when it is there.
 type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
+
+/// Memory of the host's, and the object that frees it.
+pub struct HostBlock {
+    /// The first byte.
+    pub start: NonNull<u8>,
+    /// Keeps the memory.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+impl std::fmt::Debug for HostBlock {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "host memory at {:?}", self.start)
+    }
+}
 
 /// Says, while it lives, that a range of memory stays where it is.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use super::Memory;
 use super::space_id::SpaceId;
 use crate::error::{ErrorKind, Result};
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A driver, as memory objects know it. Each method is the driver's of the name in brackets, with
@@ -17,6 +18,15 @@ pub trait Allocator: Send + Sync {
     /// # Errors
     /// As there.
     fn allocate_bytes(&self, key: u32, size: u64) -> Result<u64>;
+
+    /// Maps host memory ([`Driver::map_host_memory`](crate::Driver::map_host_memory)).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn map_bytes(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64>;
 
     /// Frees ([`Driver::free`](crate::Driver::free)).
     ///
@@ -73,6 +83,8 @@ impl SpaceId {
 struct Owner {
     driver: Weak<dyn Allocator>,
     key: u32,
+    /// Its devices use host memory where it is.
+    maps_host_memory: bool,
 }
 
 struct Owners {
@@ -94,8 +106,13 @@ fn owners() -> std::sync::MutexGuard<'static, Owners> {
     OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the driver's space `key` a number; the same each time.
-pub(crate) fn register(driver: &Arc<dyn Allocator>, key: u32) -> Result<SpaceId> {
+/// Gives the driver's space `key` a number; the same each time. Its devices use host memory where
+/// it is, or not: all of them say the same.
+pub(crate) fn register(
+    driver: &Arc<dyn Allocator>,
+    key: u32,
+    maps_host_memory: bool,
+) -> Result<SpaceId> {
     let mut owners = owners();
     let name = (Arc::as_ptr(driver).cast::<()>().addr(), key);
     // An entry of `all` keeps the address: it is no other driver's, also when this one is gone.
@@ -114,10 +131,23 @@ pub(crate) fn register(driver: &Arc<dyn Allocator>, key: u32) -> Result<SpaceId>
         owners.all.push(Owner {
             driver: Arc::downgrade(driver),
             key,
+            maps_host_memory,
         });
         owners.places.insert(name, place);
     }
     Ok(SpaceId(place as u16 + 1))
+}
+
+/// True if the devices of a space use host memory where it is.
+pub(crate) fn maps_host_memory(space: SpaceId) -> bool {
+    let index = usize::from(space.0).checked_sub(1);
+    index.is_some_and(|index| {
+        let owners = owners();
+        owners
+            .all
+            .get(index)
+            .is_some_and(|owner| owner.maps_host_memory)
+    })
 }
 
 /// The driver that owns a space, and its own number for it.

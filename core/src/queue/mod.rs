@@ -200,6 +200,9 @@ impl Queue {
                 ContextLink::Own(_) => 0,
             },
             space: device.as_ref().map_or(SpaceId::HOST, Device::space),
+            maps_host_memory: device
+                .as_ref()
+                .is_some_and(|device| device.properties().maps_host_memory),
             domain: device.as_ref().and_then(Device::domain),
             timed: options.profiling || tracing,
             moves_within_spaces: driver.moves_within_spaces(),

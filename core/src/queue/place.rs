@@ -75,6 +75,8 @@ pub(crate) struct Head {
     /// The number of the context, if the queue is not the context's own.
     pub(crate) context_id: u32,
     pub(crate) space: SpaceId,
+    /// The device uses memory of the host where it is (`Memory::space_on`).
+    pub(crate) maps_host_memory: bool,
     pub(crate) domain: Option<u64>,
     pub(crate) timed: bool,
     /// See `Driver::moves_within_spaces`.

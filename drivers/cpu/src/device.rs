@@ -29,6 +29,9 @@ pub(crate) fn properties(name: String, cores: usize, caller_runs: bool) -> Devic
         domain: None,
         concurrent_commands: cores as u32,
         caller_runs,
+        // Its own memory is the host's.
+        maps_host_memory: false,
+        managed_memory: false,
     }
 }
 

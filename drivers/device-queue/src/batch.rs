@@ -39,6 +39,8 @@ pub struct Plan<V: Vendor> {
     pub(crate) memories: Vec<(PackedAccess, u64)>,
     /// The device's memory.
     pub(crate) space: Option<SpaceId>,
+    /// A command of it uses memory of the host where it is.
+    pub(crate) uses_host_memory: bool,
     /// The time of its commands after the last one that is told, in nanoseconds.
     untold_ns: u64,
 }
@@ -55,7 +57,10 @@ pub struct Planned<V: Vendor> {
     /// The numbers of those commands of the batch that it waits for.
     pub after: SmallVec<[u32; 2]>,
     /// The host is to hear that it is over, and those before it up to the last that is told,
-    /// without waiting for those that come after it. Of the last of a batch it hears anyway.
+    /// without waiting for those that come after it. Of the last of a batch it hears anyway. None
+    /// is told that comes after a use of host memory [in
+    /// place](quipu_scheduler::Context::memory_in_place) within the batch: only the batch's end
+    /// says that the host sees what was written there.
     pub is_told: bool,
     /// The command, which may be looked at from when the batch is put on its device until it is
     /// over there.
@@ -86,6 +91,7 @@ impl<V: Vendor> Default for Plan<V> {
             commands: Vec::new(),
             memories: Vec::new(),
             space: None,
+            uses_host_memory: false,
             untold_ns: 0,
         }
     }

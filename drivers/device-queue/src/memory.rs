@@ -4,12 +4,14 @@
 //! vendor's [`Allocation`](Vendor::Allocation).
 
 use crate::Shared;
-use crate::error::of_call;
+use crate::error::{of_call, of_device};
 use crate::vendor::{Failure, Vendor, VendorDevice};
 use quipu_scheduler::MemorySpace;
 use quipu_scheduler::error::{Error, ErrorKind, Result};
 use quipu_scheduler::memory::SpaceId;
+use quipu_scheduler::memory::pinned::HostBlock;
 use quipu_scheduler::panics::quietly;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 fn out_of_memory(device: &impl VendorDevice, asked: u64, used: u64, capacity: u64) -> Error {
@@ -20,6 +22,11 @@ fn out_of_memory(device: &impl VendorDevice, asked: u64, used: u64, capacity: u6
         capacity,
     }
     .into()
+}
+
+/// The core's address of an allocation, until it is freed.
+fn address_of<A>(allocation: A) -> u64 {
+    Box::into_raw(Box::new(allocation)).expose_provenance() as u64
 }
 
 impl<V: Vendor> Shared<V> {
@@ -76,12 +83,52 @@ impl<V: Vendor> Shared<V> {
             })
         };
         match made {
-            Ok(allocation) => Ok(Box::into_raw(Box::new(allocation)).expose_provenance() as u64),
+            Ok(allocation) => Ok(address_of(allocation)),
             Err(error) => {
                 allocated.fetch_sub(size, Ordering::AcqRel);
                 Err(error)
             }
         }
+    }
+
+    /// # Safety
+    /// As `Driver::map_host_memory`.
+    pub(crate) unsafe fn map_host_memory(
+        &self,
+        key: u32,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Result<u64> {
+        const WHAT: &str = "use memory of the host where it is";
+        let device = self.device(self.number_of_key(key)?);
+        let instead =
+            |text: &str| format!("{text}; use an ordinary buffer, whose bytes are copied");
+        // SAFETY: as the caller promises.
+        let mapped = unsafe { self.vendor.map_host_memory(device, host, size) };
+        let mapped = mapped.ok_or_else(|| {
+            let text = instead("the device cannot");
+            of_device(device.name(), WHAT, text)
+        })?;
+        let allocation = mapped.map_err(|failure| match failure.is_loss() {
+            true => of_call(device.name(), WHAT, &failure),
+            false => of_device(device.name(), WHAT, instead(&failure.text())),
+        })?;
+        Ok(address_of(allocation))
+    }
+
+    pub(crate) fn allocate_managed(&self, number: usize, size: u64) -> Result<HostBlock> {
+        let device = self.device(number);
+        let capacity = device.properties().global_memory;
+        let made = self.vendor.allocate_managed(device, size).ok_or_else(|| {
+            let text =
+                "the device has none; use memory of the host in place, or an ordinary buffer";
+            of_device(device.name(), "allocate managed memory", text.to_owned())
+        })?;
+        made.map_err(|failure| match failure.is_out_of_memory() {
+            // Managed memory may be larger than the device's: nothing is evicted for it.
+            true => out_of_memory(device, size, capacity, capacity),
+            false => of_call(device.name(), "allocate managed memory", &failure),
+        })
     }
 
     /// # Safety
@@ -91,7 +138,8 @@ impl<V: Vendor> Shared<V> {
             return;
         };
         let pointer = std::ptr::with_exposed_provenance_mut::<V::Allocation>(address as usize);
-        // SAFETY: made by `allocate`, freed once, and nothing uses it any more (`Driver::free`).
+        // SAFETY: made by `allocate` or `map_host_memory`, freed once, and nothing uses it any more
+        // (`Driver::free`).
         let allocation = unsafe { Box::from_raw(pointer) };
         self.vendor.release(self.device(number), *allocation);
         self.allocated[number].fetch_sub(size, Ordering::AcqRel);

@@ -7,6 +7,7 @@ use crate::work::{Bytes, Work};
 use quipu_kernel_ir::IndexWidth;
 use quipu_scheduler::clock;
 use quipu_scheduler::event::Waiter;
+use quipu_scheduler::memory::pinned::HostBlock;
 use quipu_scheduler::operation::Migration;
 use quipu_scheduler::{
     BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes,
@@ -14,6 +15,7 @@ use quipu_scheduler::{
 };
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A call that a library refused, or the end of a command that has failed there.
@@ -436,6 +438,38 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         device: &Self::Device,
         size: u64,
     ) -> std::result::Result<Self::Allocation, Self::Failure>;
+
+    /// Has a device use memory of the host where it is
+    /// ([`Driver::map_host_memory`](quipu_scheduler::Driver::map_host_memory)); none, as by
+    /// default, if the library cannot. Then no device says that it can. `release` gives it back.
+    ///
+    /// # Errors
+    /// The library's error.
+    ///
+    /// # Safety
+    /// The bytes are [pinned](quipu_scheduler::memory::pinned), in whole pages that nothing else
+    /// uses, until they are given back.
+    unsafe fn map_host_memory(
+        &self,
+        device: &Self::Device,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Option<std::result::Result<Self::Allocation, Self::Failure>> {
+        let _ = (device, host, size);
+        None
+    }
+
+    /// Allocates zeroed memory that a device and the host share page by page
+    /// ([`Driver::allocate_managed`](quipu_scheduler::Driver::allocate_managed)); none, as by
+    /// default, if the library has none. Then no device says that it has.
+    fn allocate_managed(
+        &self,
+        device: &Self::Device,
+        size: u64,
+    ) -> Option<std::result::Result<HostBlock, Self::Failure>> {
+        let _ = (device, size);
+        None
+    }
 
     /// Gives memory back that nothing uses any more.
     fn release(&self, device: &Self::Device, allocation: Self::Allocation);

@@ -117,6 +117,9 @@ impl Device {
             domain: Some(0),
             concurrent_commands: device.concurrent_commands,
             caller_runs: false,
+            // Another machine cannot reach this one's memory: its devices have copies.
+            maps_host_memory: false,
+            managed_memory: false,
         };
         Ok(Self {
             properties,

@@ -48,6 +48,8 @@ pub(crate) fn properties(
                 // meet never would.
                 concurrent_commands: 1,
                 caller_runs,
+                maps_host_memory: true,
+                managed_memory: false,
             }
         })
         .collect()

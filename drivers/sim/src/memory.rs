@@ -4,15 +4,51 @@
 //! is the engine's.
 
 use crate::Shared;
-use crate::engine::{DeviceAddress, MemoryError, Region, SpaceId};
+use crate::engine::{DeviceAddress, HostMemory, MemoryError, Region, Simulation, SpaceId};
 use crate::error::of_memory;
 use quipu_scheduler::error::Result;
 use quipu_scheduler::memory::Memory;
 use quipu_scheduler::panics::quietly;
+use std::ptr::NonNull;
 
 /// The alignment of every allocation: enough for the widest elements and a cache line, as real
 /// accelerators give it.
 const ALIGNMENT: u64 = 256;
+
+/// Memory of the host's, until it is freed as an allocation. Made by [`Shared::map_host_memory`].
+struct InPlace {
+    host: NonNull<u8>,
+    size: u64,
+}
+
+// SAFETY: any thread may use the bytes, as hazards order the commands that do.
+unsafe impl Send for InPlace {}
+// SAFETY: as above.
+unsafe impl Sync for InPlace {}
+
+impl InPlace {
+    fn part(&self, offset: usize, length: usize) -> *mut u8 {
+        let end = offset.checked_add(length);
+        assert!(end.is_some_and(|end| end as u64 <= self.size));
+        self.host.as_ptr().wrapping_add(offset)
+    }
+}
+
+impl HostMemory for InPlace {
+    fn read(&self, offset: usize, to: &mut [u8]) {
+        let from = self.part(offset, to.len());
+        // SAFETY: within the bytes, which are there (`map_host_memory`). The engine copies them for
+        // a command of its own, and hazards keep others from writing what that reads. Bytes between
+        // its rows are copied, too, and nobody looks at these copies.
+        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    }
+
+    fn write(&self, offset: usize, from: &[u8]) {
+        let to = self.part(offset, from.len());
+        // SAFETY: as above; the engine writes bytes that its command has written.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+}
 
 /// The engine's name of a space.
 fn space_id(key: u32) -> SpaceId {
@@ -27,6 +63,22 @@ impl Shared {
             .allocate(space, size, ALIGNMENT)
             .map(DeviceAddress::to_raw)
             .map_err(|error| of_memory(space, "allocate", &error))
+    }
+
+    /// # Safety
+    /// As `Driver::map_host_memory`.
+    pub(crate) unsafe fn map_host_memory(
+        &self,
+        key: u32,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Result<u64> {
+        let space = space_id(key);
+        // The mapping does not outlive the bytes, as the caller promises.
+        let memory = Box::new(InPlace { host, size });
+        let map = |simulation: &mut Simulation| simulation.map(space, memory, size);
+        let mapped = self.machine.with(map).map(DeviceAddress::to_raw);
+        mapped.map_err(|error| of_memory(space, "use memory of the host where it is", &error))
     }
 
     pub(crate) fn free(&self, address: u64) {

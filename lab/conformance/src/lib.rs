@@ -45,6 +45,7 @@ mod watchdog;
 pub use cases::suite;
 pub use fixture::{Fixture, Needs};
 pub use printed::{Maker, folding, native, natives};
+pub use support::memory_in_place;
 pub use watchdog::Watchdog;
 
 use quipu_scheduler::event::wait_graph;

@@ -2,14 +2,17 @@
 
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::graph::{Node, NodeRequest};
+use quipu_scheduler::memory::pinned::Pinning;
 use quipu_scheduler::operation::{HostMemory, NativeKernel};
 use quipu_scheduler::portable::{Passed, PortableKernel};
 use quipu_scheduler::{
     Access, AccessMode, Context, Device, Error, Event, MemoryRef, Queue, QueueOptions, RawArgument,
     Recording, Request,
 };
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::UnsafeCell;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -359,6 +362,64 @@ pub(crate) fn write_all(queue: &Queue, memory: &MemoryRef, bytes: &[u8]) -> Even
             &[],
         )
         .expect("a valid write")
+}
+
+/// Memory of the host in whole pages, all zero, that drivers know to stay where it is.
+pub(crate) struct Pages {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// Ends before the memory does.
+    pinning: Option<Pinning>,
+    /// Set when the memory is gone.
+    gone: Flag,
+}
+
+// SAFETY: it only frees the memory.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn new(bytes: u64) -> Self {
+        const PAGE: usize = 4096;
+        let layout = Layout::from_size_align(bytes as usize, PAGE).map(|it| it.pad_to_align());
+        let layout = layout.expect("a small buffer");
+        // SAFETY: no buffer has no bytes.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("a small buffer");
+        // SAFETY: allocated until this is dropped; memory objects over it keep this.
+        let pinning = unsafe { Pinning::new(start.as_ptr(), layout.size()) };
+        Self {
+            start,
+            layout,
+            pinning: Some(pinning),
+            gone: Flag::new(),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.pinning = None;
+        // SAFETY: allocated so, freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        self.gone.set();
+    }
+}
+
+/// A memory object that devices use where it is, if they can; its bytes, and a flag that is set
+/// when they are gone.
+pub(crate) fn in_place(context: &Context, bytes: u64) -> (MemoryRef, NonNull<u8>, Flag) {
+    let pages = Pages::new(bytes);
+    let (start, gone) = (pages.start, pages.gone.clone());
+    // SAFETY: `pages` keeps whole pages, pinned; cases look at them only while no command does.
+    let memory = unsafe { context.memory_in_place(start, bytes, Box::new(pages)) };
+    (memory.expect("a small buffer"), start, gone)
+}
+
+/// A memory object, all zero, in memory of the host that devices use where it is, if they can.
+#[must_use]
+pub fn memory_in_place(context: &Context, bytes: u64) -> MemoryRef {
+    in_place(context, bytes).0
 }
 
 /// A flag that kernels and the host share.

@@ -4,13 +4,17 @@ use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
 use crate::graph::NodeRequest;
+use crate::memory::eviction::{Evicted, Eviction};
+use crate::memory::pinned::Pinning;
 use crate::memory::{Allocation, Memory, MemoryRef, SpaceId};
+use crate::operation::Operation;
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
     Queue, QueueOptions, Recording, Request, Result, UserEvent,
 };
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -36,6 +40,8 @@ enum Call {
 struct Far {
     ready: Mutex<Vec<Command>>,
     allocations: Mutex<HashMap<u64, Vec<u8>>>,
+    /// Memory of the host's that it uses where it is.
+    mapped: Mutex<Vec<u64>>,
     addresses: AtomicU64,
     is_in_use: AtomicBool,
     /// True if the driver asks for a command's memory as soon as it is handed over, as drivers do.
@@ -68,7 +74,11 @@ unsafe impl Driver for Far {
             memory,
             ..DeviceProperties::new(DeviceKind::Simulated, "far")
         };
-        vec![device(MemorySpace::Host), device(MemorySpace::Own(0))]
+        let far = DeviceProperties {
+            maps_host_memory: true,
+            ..device(MemorySpace::Own(0))
+        };
+        vec![device(MemorySpace::Host), far]
     }
 
     fn notify(&self, notification: Notification) {
@@ -99,7 +109,20 @@ unsafe impl Driver for Far {
         Ok(address)
     }
 
-    unsafe fn free(&self, _key: u32, address: u64, _size: u64) {
+    unsafe fn map_host_memory(&self, _key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
+        assert_eq!(size, SIZE as u64);
+        let address = host.addr().get() as u64;
+        self.mapped.lock().unwrap().push(address);
+        Ok(address)
+    }
+
+    unsafe fn free(&self, _key: u32, address: u64, size: u64) {
+        if size == 0 {
+            let mut mapped = self.mapped.lock().unwrap();
+            let at = mapped.iter().position(|known| *known == address).unwrap();
+            mapped.remove(at);
+            return;
+        }
         self.allocations.lock().unwrap().remove(&address).unwrap();
     }
 
@@ -158,6 +181,7 @@ impl Stage {
         let far = Arc::new(Far {
             ready: Mutex::default(),
             allocations: Mutex::default(),
+            mapped: Mutex::default(),
             addresses: AtomicU64::new(1),
             is_in_use: AtomicBool::new(false),
             prepares: AtomicBool::new(false),
@@ -245,6 +269,47 @@ impl Stage {
         // SAFETY: so many are there, and no command runs.
         unsafe { bytes.read() }
     }
+}
+
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+#[test]
+fn memory_in_place_is_the_hosts_and_never_evicted() {
+    let stage = Stage::new();
+    let mut page = Box::new(Page([0; 4096]));
+    let start = NonNull::from(&mut page.0).cast::<u8>();
+    // SAFETY: the page is there until the object goes, which drops this first.
+    let pinning = unsafe { Pinning::new(start.as_ptr(), page.0.len()) };
+    let keep = Box::new((pinning, page));
+    // SAFETY: a page of its own, which `keep` keeps, pinned.
+    let memory = unsafe { stage.context.memory_in_place(start, SIZE as u64, keep) };
+    let memory = memory.unwrap();
+    let address = allocation(&memory, stage.space).unwrap();
+    assert_eq!(
+        (address.address, address.size),
+        (start.addr().get() as u64, 0)
+    );
+    assert_eq!(stage.context.bytes_in(stage.space), 0);
+    // Nothing is brought from one device to the other.
+    for device in [1, 0, 1] {
+        let used = stage.use_on(device, &memory, AccessMode::ReadWrite, &[]);
+        let command = stage.ready().unwrap();
+        assert!(matches!(command.operation(), Operation::HostTask));
+        assert!(stage.ready().is_none());
+        for what in [Eviction::Redundant, Eviction::Idle, Eviction::Waiting] {
+            assert_eq!(memory.evict(stage.space, what), Evicted::Nothing);
+        }
+        command.finish(Ok(()), &mut ToDrivers);
+        used.wait().unwrap();
+    }
+    for what in [Eviction::Redundant, Eviction::Idle, Eviction::Waiting] {
+        assert_eq!(memory.evict(stage.space, what), Evicted::Nothing);
+    }
+    assert_eq!(allocation(&memory, stage.space).unwrap(), address);
+    assert_eq!(stage.far.mapped.lock().unwrap()[..], [address.address]);
+    drop(memory);
+    assert!(stage.far.mapped.lock().unwrap().is_empty());
 }
 
 #[test]

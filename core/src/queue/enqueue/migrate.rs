@@ -104,17 +104,18 @@ pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Hop; 2]> {
 }
 
 impl Queue {
-    /// Brings missing bytes of the accesses to `space`, before any of them is recorded: a command
-    /// that changes a content size must not come before the migrations that are made for it.
+    /// Brings missing bytes of the accesses to the space where they are used, before any of them is
+    /// recorded: a command that changes a content size must not come before the migrations that are
+    /// made for it.
     #[cold]
     pub(super) fn migrate_contents<'a>(
         &self,
         waits: &mut Waits<'a>,
         accesses: &[Access<'_>],
         sizes: &[Option<MemoryRef>],
-        space: SpaceId,
     ) {
         for (access, size) in accesses.iter().zip(sizes) {
+            let space = access.memory.space_on(self.shared().head());
             // SAFETY: locked by the caller; not dropped, so not unlocked.
             let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
             if !tracker.enter(space) || !access.mode.reads() {

@@ -302,21 +302,22 @@ impl Queue {
             }
         } else {
             if let Some(sizes) = locked.sizes() {
-                self.migrate_contents(&mut waits, request.accesses, sizes, head.space);
+                self.migrate_contents(&mut waits, request.accesses, sizes);
             }
             for access in request.accesses {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
-                if tracker.enter(head.space) && access.mode.reads() && !has_content_sizes {
-                    self.migrate(&mut waits, access, &mut tracker, head.space, None);
+                let space = access.memory.space_on(head);
+                if tracker.enter(space) && access.mode.reads() && !has_content_sizes {
+                    self.migrate(&mut waits, access, &mut tracker, space, None);
                 }
                 if !request.regions.is_empty()
                     && let Some(region) = request.region_of(access)
                 {
-                    tracker.record_rows(region, access.mode, head.space, id, &mut *waits);
+                    tracker.record_rows(region, access.mode, space, id, &mut *waits);
                 } else {
-                    tracker.record(range, access.mode, head.space, id, &mut *waits);
+                    tracker.record(range, access.mode, space, id, &mut *waits);
                 }
             }
         }

@@ -85,7 +85,9 @@ impl<V: Vendor> Shared<V> {
             }
             _ => return None,
         };
-        let is_told = plan.tells(self.takes(command));
+        let in_place = |argument: &Argument<'_>| argument.memory().is_in_place();
+        plan.uses_host_memory |= command.arguments().iter().any(in_place);
+        let is_told = plan.tells(self.takes(command)) && !plan.uses_host_memory;
         plan.commands.push(Planned {
             does,
             arguments,

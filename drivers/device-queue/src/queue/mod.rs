@@ -53,6 +53,7 @@ use quipu_scheduler::driver::{Notification, Submission};
 use quipu_scheduler::error::Result;
 use quipu_scheduler::event::Waiter;
 use quipu_scheduler::memory::Memory;
+use quipu_scheduler::memory::pinned::HostBlock;
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{
@@ -60,6 +61,7 @@ use quipu_scheduler::{
     PortableKernel, SpaceId, TextFeatures, clock,
 };
 use std::any::{Any, TypeId};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 use wakeup::Listener;
@@ -409,6 +411,16 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
 
     fn allocate(&self, key: u32, size: u64) -> Result<u64> {
         self.shared.allocate(key, size)
+    }
+
+    unsafe fn map_host_memory(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
+        // SAFETY: the caller makes sure of the requirements of `Driver::map_host_memory`, which are
+        // the same.
+        unsafe { self.shared.map_host_memory(key, host, size) }
+    }
+
+    fn allocate_managed(&self, device: usize, size: u64) -> Result<HostBlock> {
+        self.shared.allocate_managed(device, size)
     }
 
     unsafe fn free(&self, key: u32, address: u64, size: u64) {

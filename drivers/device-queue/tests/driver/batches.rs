@@ -124,6 +124,27 @@ fn a_chain_that_is_held_back_leaves_as_batches() {
 }
 
 #[test]
+fn a_batch_uses_memory_of_the_host_and_its_end_alone_is_told() {
+    each(|rig| {
+        let memory = quipu_conformance::memory_in_place(&rig.context, 8);
+        // It is there before the batch is made.
+        fold(&rig.queue, &memory, 0, &[]).wait().unwrap();
+        let gate = UserEvent::new();
+        let count = 2 * MOST as u64;
+        let events = rig.folds(&memory, count, &gate);
+        rig.until_ready(count - REST);
+        gate.complete();
+        for event in &events {
+            event.wait().unwrap();
+        }
+        // On a device with a copy, and back.
+        let far = rig.context.queue(&rig.devices[1], QueueOptions::default());
+        fold(&far.unwrap(), &memory, count, &[]);
+        assert_eq!(rig.read(&memory).unwrap(), folded(0..=count));
+    });
+}
+
+#[test]
 fn a_device_has_all_batches_before_ends_are_looked_at() {
     each(|rig| {
         let memory = rig.memory(8);

@@ -87,7 +87,9 @@ pub use configuration::{
 pub use fault::{Fault, KindFilter, Misreport};
 pub use log::{Occurrence, Race, Record};
 pub use machine::{Machine, MachineError, Mode, Progress, RunEnd};
-pub use memory::{Access, AccessMode, DeviceAddress, MemoryAccess, MemoryError, Region};
+pub use memory::{
+    Access, AccessMode, DeviceAddress, HostMemory, MemoryAccess, MemoryError, Region,
+};
 pub use simulation::{HostError, Next, Simulation};
 pub use statistics::{DeviceStatistics, HostInteractions, MemoryStatistics};
 pub use status::{Status, StatusError, StatusSlot};

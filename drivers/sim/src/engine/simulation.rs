@@ -14,7 +14,7 @@ use super::configuration::{Configuration, ConfigurationError, DeviceId, SpaceId}
 use super::device::Device;
 use super::fault::{Fault, FaultPlan, Misreport};
 use super::log::{Log, Occurrence, Record};
-use super::memory::{Backing, DeviceAddress, MemoryError, Publication, Region, Space};
+use super::memory::{Backing, DeviceAddress, HostMemory, MemoryError, Publication, Region, Space};
 use super::order::Order;
 use super::statistics::{DeviceStatistics, HostInteractions, MemoryStatistics};
 use super::status::{Status, StatusArea, StatusError, StatusSlot};
@@ -177,6 +177,24 @@ impl Simulation {
             .ok_or(MemoryError::UnknownSpace { space })?;
         let fails = self.faults.allocation_fails(space);
         memory.allocate(size, alignment, fails)
+    }
+
+    /// The address of `size` bytes of memory of the host's, which the devices of a space use where
+    /// it is, in no more simulated time than their own. To be [freed](Self::free) as an allocation.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate), but for the room in the space.
+    pub fn map(
+        &mut self,
+        space: SpaceId,
+        memory: Box<dyn HostMemory>,
+        size: u64,
+    ) -> Result<DeviceAddress, MemoryError> {
+        self.spaces
+            .get_mut(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?
+            .map(memory, size)
     }
 
     /// Gives an allocation back; on a lost space too.

@@ -26,6 +26,7 @@ use quipu_scheduler::memory::Memory;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue};
 use std::any::{Any, TypeId};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -159,6 +160,11 @@ unsafe impl Driver for SimDriver {
 
     fn allocate(&self, key: u32, size: u64) -> Result<u64> {
         self.shared().allocate(key, size)
+    }
+
+    unsafe fn map_host_memory(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
+        // SAFETY: as the caller promises, with the same words.
+        unsafe { self.shared().map_host_memory(key, host, size) }
     }
 
     unsafe fn free(&self, _key: u32, address: u64, _size: u64) {

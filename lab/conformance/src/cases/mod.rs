@@ -14,6 +14,7 @@ mod endings;
 mod failure;
 mod graphs;
 mod hazards;
+mod in_place;
 mod launches;
 mod lifetime;
 mod nesting;
@@ -54,6 +55,7 @@ pub fn suite() -> Vec<Case> {
         order::cases(),
         barriers::cases(),
         hazards::cases(),
+        in_place::cases(),
         failure::cases(),
         graphs::cases(),
         cancellation::cases(),

@@ -5,7 +5,7 @@ use super::model::{Predicted, UNREAD, is_of_a_device};
 use super::order::{Order, Waits};
 use super::plan::{End, Fate, Id, Plan, RecordedPlan, RecordingPlan, Region, Step, Work};
 use crate::patience::RunningClock;
-use crate::support::{HostBytes, launch_native, post_native, record_native};
+use crate::support::{HostBytes, in_place, launch_native, post_native, record_native};
 use quipu_scheduler::error::ErrorKind;
 use quipu_scheduler::graph::{Node, NodeRequest};
 use quipu_scheduler::memory::mapping::{HostQueue, Reservation};
@@ -93,7 +93,13 @@ pub(super) fn execute(
     let buffers: Vec<Option<MemoryRef>> = plan
         .buffers
         .iter()
-        .map(|buffer| contexts[buffer.context].memory(buffer.bytes as u64))
+        .map(|buffer| {
+            let (context, bytes) = (&contexts[buffer.context], buffer.bytes as u64);
+            match buffer.in_place {
+                true => Ok(in_place(context, bytes).0),
+                false => context.memory(bytes),
+            }
+        })
         .map(|buffer| buffer.map(Some))
         .collect::<Result<_, _>>()
         .map_err(say)?;

@@ -60,6 +60,7 @@ pub(super) fn generate(seed: u64, devices: &[Device], graphs: Graphs) -> Plan {
         .map(|index| BufferPlan {
             context: index % contexts,
             bytes: 1 + random.index(96),
+            in_place: index % 3 == 1,
         })
         .collect::<Vec<_>>();
     let mut maker = Maker {

@@ -52,6 +52,8 @@ pub struct BufferPlan {
     pub context: usize,
     /// Its size.
     pub bytes: usize,
+    /// Devices that can use it where it is, in memory of the host.
+    pub in_place: bool,
 }
 
 /// A recorded graph.

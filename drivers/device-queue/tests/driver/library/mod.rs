@@ -25,15 +25,21 @@ use quipu_device_queue::{
     Bytes, Executor, Failure, Flight, Obstacle, Status, Vendor, VendorDevice, VendorDriver, Work,
 };
 use quipu_kernel_ir::{IndexWidth, Module};
+use quipu_scheduler::memory::pinned::PinnedRange;
 use quipu_scheduler::{
     Command, Context, Device, DeviceKind, DeviceProperties, Driver, Error, Graph, MemorySpace,
     Result,
 };
 use std::alloc::Layout;
 use std::any::{Any, TypeId};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// The number of the next allocation.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of a page.
+const PAGE: usize = 4096;
 /// Bytes of a device's memory.
 pub(crate) const CAPACITY: u64 = 1 << 24;
 
@@ -85,7 +91,8 @@ impl VendorDevice for Fake {
 /// Memory of a device.
 pub(crate) struct Allocation {
     pub(crate) pointer: *mut u8,
-    layout: Layout,
+    /// None of memory of the host's.
+    layout: Option<Layout>,
     /// Tells it from all others that there ever were.
     pub(crate) number: usize,
     pub(crate) zeroed: Point,
@@ -170,6 +177,8 @@ fn properties(number: u32, capacity: u64) -> DeviceProperties {
         memory: MemorySpace::Own(number),
         domain: Some(0),
         concurrent_commands: 4,
+        // One uses memory of the host where it is, and one has copies.
+        maps_host_memory: number == 0,
         ..DeviceProperties::new(DeviceKind::Gpu, format!("fake {number}"))
     }
 }
@@ -239,7 +248,15 @@ impl Vendor for Library {
         plan: &Plan<Self>,
     ) -> std::result::Result<Batch, Obstacle<Refusal>> {
         self.faults.make()?;
+        let mut uses_host_memory = false;
         for command in &plan.commands {
+            let starts = command.starts.iter().map(|start| *start as usize);
+            let mut starts = starts.map(std::ptr::without_provenance);
+            uses_host_memory |= starts.any(|start| PinnedRange::of(start, 1).is_some());
+            if uses_host_memory && command.is_told {
+                let what = "the host is told of an end before it sees what was written".to_owned();
+                self.faults.violated(what);
+            }
             if let Does::Launch(code) = &command.does {
                 self.faults.note_launch(&code.passed.threads);
             }
@@ -317,7 +334,6 @@ impl Vendor for Library {
     }
 
     fn reserve(&self, device: &Fake, size: u64) -> std::result::Result<Allocation, Refusal> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
         self.faults.check(Fault::Reserve)?;
         let layout = Layout::from_size_align(size.max(1) as usize, 64).expect("a small size");
         // SAFETY: the layout has a size.
@@ -328,17 +344,41 @@ impl Vendor for Library {
         let zeroed = device.machine.zero(pointer, layout.size());
         Ok(Allocation {
             pointer,
-            layout,
+            layout: Some(layout),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             zeroed,
             faults: self.faults.clone(),
         })
     }
 
+    unsafe fn map_host_memory(
+        &self,
+        device: &Fake,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Option<std::result::Result<Allocation, Refusal>> {
+        let pinned = PinnedRange::of(host.as_ptr(), size as usize);
+        let pages = pinned
+            .expect("memory that is used in place is pinned")
+            .bytes();
+        assert!(pages.start % PAGE == 0 && pages.end % PAGE == 0);
+        let reserved = self.faults.check(Fault::Reserve);
+        Some(reserved.map(|()| Allocation {
+            pointer: host.as_ptr(),
+            layout: None,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            // Zeroing nothing is over when all before it is.
+            zeroed: device.machine.zero(host.as_ptr(), 0),
+            faults: self.faults.clone(),
+        }))
+    }
+
     fn release(&self, device: &Fake, allocation: Allocation) {
         device.machine.released(allocation.pointer.addr());
-        // SAFETY: allocated so, freed once.
-        unsafe { std::alloc::dealloc(allocation.pointer, allocation.layout) };
+        if let Some(layout) = allocation.layout {
+            // SAFETY: allocated so, freed once.
+            unsafe { std::alloc::dealloc(allocation.pointer, layout) };
+        }
     }
 
     fn read(

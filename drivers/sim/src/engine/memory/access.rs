@@ -3,8 +3,9 @@
 //!
 //! # Protocol
 //!
-//! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write
-//!    gets a *shadow*, a copy of its bytes; one without is read where it lies.
+//! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write,
+//!    or in memory of the host, gets a *shadow*, a copy of its bytes. Another one is read where it
+//!    lies.
 //! 2. The effect reads and writes through [`MemoryAccess`], only in declared regions.
 //! 3. Its writes become a [`Publication`], which holds the shadows and the bytes that they were
 //!    copied from.
@@ -18,7 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use quipu_scheduler::panics::text_of;
 
 use super::super::command::{Cost, Effect};
-use super::bytes::AlignedBytes;
+use super::bytes::{AlignedBytes, Bytes};
 use super::{DeviceAddress, MemoryError, Region};
 
 /// A command's use of a region.
@@ -69,11 +70,11 @@ impl Access {
 #[derive(Clone, Debug)]
 pub(crate) struct Backing {
     pub(crate) region: Region,
-    pub(crate) bytes: Arc<RwLock<AlignedBytes>>,
+    pub(crate) bytes: Arc<RwLock<Bytes>>,
 }
 
 impl Backing {
-    fn read(&self) -> RwLockReadGuard<'_, AlignedBytes> {
+    fn read(&self) -> RwLockReadGuard<'_, Bytes> {
         self.bytes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,11 +151,12 @@ impl ViewPlan {
     }
 }
 
-/// Joins overlapping accesses of the same allocation, and copies those that are written.
+/// Joins overlapping accesses of the same allocation, and copies those that are written or in
+/// memory of the host.
 fn segments(
     accesses: &[Access],
     backings: &[Backing],
-    guards: &[RwLockReadGuard<'_, AlignedBytes>],
+    guards: &[RwLockReadGuard<'_, Bytes>],
 ) -> Result<Vec<Segment>, MemoryError> {
     let mut sorted: Vec<_> = accesses
         .iter()
@@ -184,20 +186,18 @@ fn segments(
                 .ok_or(MemoryError::NotAllocated {
                     address: region.address,
                 })?;
-            let shadow = if mode == AccessMode::Write {
+            let is_read_in_place = guards[backing].as_slice().is_some();
+            let shadow = if mode == AccessMode::Write || !is_read_in_place {
                 let from = backings[backing].offset_of(region.address);
-                let bytes = &guards[backing].as_slice()[from..from + region.length as usize];
+                let original = guards[backing].copy(from..from + region.length as usize);
                 // The shadow keeps the alignment that the region has in device memory, up to a
                 // page's.
-                let written = AlignedBytes::copy_of(bytes, 4096, region.address.to_raw()).ok_or(
-                    MemoryError::HostExhausted {
-                        asked: region.length,
-                    },
-                )?;
-                Some(Shadow {
-                    written,
-                    original: bytes.to_vec(),
-                })
+                let phase = region.address.to_raw();
+                let written = AlignedBytes::copy_of(&original, 4096, phase);
+                let written = written.ok_or(MemoryError::HostExhausted {
+                    asked: region.length,
+                })?;
+                Some(Shadow { written, original })
             } else {
                 None
             };
@@ -219,7 +219,7 @@ fn segments(
 pub struct MemoryAccess<'run> {
     accesses: &'run [Access],
     backings: &'run [Backing],
-    guards: &'run [RwLockReadGuard<'run, AlignedBytes>],
+    guards: &'run [RwLockReadGuard<'run, Bytes>],
     segments: Vec<Segment>,
     at_publication: Vec<Box<dyn FnOnce() + Send>>,
     cost: Option<Cost>,
@@ -237,12 +237,13 @@ impl MemoryAccess<'_> {
         }
         let segment = &self.segments[self.find(region, AccessMode::Read)?];
         let (bytes, from) = match &segment.shadow {
-            Some(shadow) => (shadow.written.as_slice(), offset_in(segment, region)),
+            Some(shadow) => (Some(shadow.written.as_slice()), offset_in(segment, region)),
             None => (
                 self.guards[segment.backing].as_slice(),
                 self.backings[segment.backing].offset_of(region.address),
             ),
         };
+        let bytes = bytes.ok_or_else(|| undeclared(region, AccessMode::Read))?;
         Ok(&bytes[from..from + region.length as usize])
     }
 
@@ -274,8 +275,11 @@ impl MemoryAccess<'_> {
         let segment = &self.segments[self.find(region, AccessMode::Read)?];
         Ok(match &segment.shadow {
             Some(shadow) => shadow.written.as_ptr(offset_in(segment, region)),
-            None => self.guards[segment.backing]
-                .as_ptr(self.backings[segment.backing].offset_of(region.address)),
+            None => {
+                let from = self.backings[segment.backing].offset_of(region.address);
+                let pointer = self.guards[segment.backing].as_ptr(from);
+                pointer.ok_or_else(|| undeclared(region, AccessMode::Read))?
+            }
         })
     }
 
@@ -344,8 +348,12 @@ impl MemoryAccess<'_> {
         self.segments
             .iter()
             .position(|segment| declared && segment.region.contains(region))
-            .ok_or(MemoryError::Undeclared { region, mode })
+            .ok_or_else(|| undeclared(region, mode))
     }
+}
+
+fn undeclared(region: Region, mode: AccessMode) -> MemoryError {
+    MemoryError::Undeclared { region, mode }
 }
 
 const LARGEST_SHADOW_ALIGNMENT: usize = 4096;
@@ -355,10 +363,8 @@ fn offset_in(segment: &Segment, region: Region) -> usize {
 }
 
 fn shadow_of(segment: &mut Segment, region: Region) -> Result<&mut Shadow, MemoryError> {
-    segment.shadow.as_mut().ok_or(MemoryError::Undeclared {
-        region,
-        mode: AccessMode::Write,
-    })
+    let shadow = segment.shadow.as_mut();
+    shadow.ok_or_else(|| undeclared(region, AccessMode::Write))
 }
 
 /// The writes of a command, not yet in memory.
@@ -400,31 +406,13 @@ impl Publication {
                 }
                 let start = offset_in(segment, region);
                 let range = start..start + region.length as usize;
-                merge(
-                    &mut bytes.as_mut_slice()[from + range.start..from + range.end],
+                bytes.merge(
+                    from + start,
                     &shadow.original[range.clone()],
                     &shadow.written.as_slice()[range],
                 );
             }
         }
         Ok(())
-    }
-}
-
-/// Puts into `memory` the bytes in which `written` differs from `original`.
-fn merge(memory: &mut [u8], original: &[u8], written: &[u8]) {
-    const CHUNK: usize = 256;
-    for ((memory, original), written) in memory
-        .chunks_mut(CHUNK)
-        .zip(original.chunks(CHUNK))
-        .zip(written.chunks(CHUNK))
-    {
-        if original != written {
-            for ((byte, before), after) in memory.iter_mut().zip(original).zip(written) {
-                if before != after {
-                    *byte = *after;
-                }
-            }
-        }
     }
 }

@@ -1,4 +1,95 @@
-//! A block of bytes with an alignment of its own choosing.
+//! The bytes of allocations: blocks with an alignment of their own choosing, and memory of the
+//! host's.
+
+use std::ops::Range;
+
+/// Memory outside of the machine that devices use where it is. Its bytes are copied as a command
+/// starts, and written back as the command ends, as is done with bytes that a command writes.
+pub trait HostMemory: Send + Sync {
+    /// Copies the bytes from `offset` on.
+    fn read(&self, offset: usize, to: &mut [u8]);
+
+    /// Sets the bytes from `offset` on.
+    fn write(&self, offset: usize, from: &[u8]);
+}
+
+/// The bytes of an allocation.
+pub(crate) enum Bytes {
+    Own(AlignedBytes),
+    Host(Box<dyn HostMemory>),
+}
+
+impl Bytes {
+    /// The bytes, to be read where they lie; none of the host's, which others may be writing.
+    pub(crate) fn as_slice(&self) -> Option<&[u8]> {
+        match self {
+            Self::Own(bytes) => Some(bytes.as_slice()),
+            Self::Host(_) => None,
+        }
+    }
+
+    /// As [`AlignedBytes::as_ptr`].
+    pub(crate) fn as_ptr(&self, offset: usize) -> Option<*const u8> {
+        match self {
+            Self::Own(bytes) => Some(bytes.as_ptr(offset)),
+            Self::Host(_) => None,
+        }
+    }
+
+    /// A copy of some bytes.
+    pub(crate) fn copy(&self, range: Range<usize>) -> Vec<u8> {
+        match self {
+            Self::Own(bytes) => bytes.as_slice()[range].to_vec(),
+            Self::Host(memory) => {
+                let mut copy = vec![0; range.len()];
+                memory.read(range.start, &mut copy);
+                copy
+            }
+        }
+    }
+
+    /// Sets some bytes.
+    pub(crate) fn set(&mut self, offset: usize, from: &[u8]) {
+        match self {
+            Self::Own(bytes) => {
+                bytes.as_mut_slice()[offset..offset + from.len()].copy_from_slice(from);
+            }
+            Self::Host(memory) => memory.write(offset, from),
+        }
+    }
+
+    /// Sets the bytes from `offset` on in which `written` differs from `original`.
+    pub(crate) fn merge(&mut self, offset: usize, original: &[u8], written: &[u8]) {
+        const CHUNK: usize = 256;
+        let chunks = original.chunks(CHUNK).zip(written.chunks(CHUNK));
+        for (number, (original, written)) in chunks.enumerate() {
+            if original == written {
+                continue;
+            }
+            let start = offset + number * CHUNK;
+            let bytes = original.iter().zip(written).enumerate();
+            let changed = bytes.filter(|(_, (before, after))| before != after);
+            match self {
+                Self::Own(own) => {
+                    let chunk = &mut own.as_mut_slice()[start..start + written.len()];
+                    changed.for_each(|(at, (_, after))| chunk[at] = *after);
+                }
+                Self::Host(memory) => {
+                    changed.for_each(|(at, (_, after))| memory.write(start + at, &[*after]));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own(bytes) => bytes.fmt(formatter),
+            Self::Host(_) => formatter.write_str("memory of the host"),
+        }
+    }
+}
 
 /// `length` bytes whose first has an address that is `phase` modulo `alignment`.
 ///

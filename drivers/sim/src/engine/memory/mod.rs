@@ -8,6 +8,9 @@
 //! * An allocation in use by an uploaded command cannot be freed.
 //! * Fresh memory reads as zero.
 //!
+//! Memory of the host's can be mapped into a space. It takes nothing of the capacity, and has
+//! addresses beyond that.
+//!
 //! Each allocation is one block of host RAM with the alignment that was asked for, so that kernels
 //! written for the host find their data aligned.
 
@@ -21,7 +24,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub use access::{Access, AccessMode, MemoryAccess};
 pub(crate) use access::{Backing, EffectError, Publication, ViewPlan};
 use allocator::Allocator;
-use bytes::AlignedBytes;
+pub use bytes::HostMemory;
+use bytes::{AlignedBytes, Bytes};
 
 use super::configuration::{SpaceConfiguration, SpaceId};
 
@@ -29,6 +33,8 @@ use super::configuration::{SpaceConfiguration, SpaceId};
 /// devices.
 const FIRST_ADDRESS: u64 = 1 << 16;
 const SPACE_SHIFT: u32 = 56;
+/// No memory of the host's has an address beyond this one.
+const LAST_ADDRESS: u64 = 1 << (SPACE_SHIFT - 1);
 /// The largest alignment that an allocation can ask for.
 const LARGEST_ALIGNMENT: u64 = 1 << 20;
 
@@ -225,7 +231,7 @@ impl From<MemoryError> for String {
 struct Allocation {
     length: u64,
     users: u64,
-    bytes: Arc<RwLock<AlignedBytes>>,
+    bytes: Arc<RwLock<Bytes>>,
 }
 
 /// One memory space: the allocations, and their bytes.
@@ -234,15 +240,25 @@ pub(crate) struct Space {
     id: SpaceId,
     allocator: Allocator,
     allocations: BTreeMap<u64, Allocation>,
+    /// The first address of memory of the host's.
+    first_mapped: u64,
+    /// The next one. No address comes again: a space has far more than any program needs.
+    next_mapped: u64,
     lost: bool,
 }
 
 impl Space {
     pub(crate) fn new(id: SpaceId, configuration: &SpaceConfiguration) -> Self {
+        let end = FIRST_ADDRESS.saturating_add(configuration.capacity);
+        let first_mapped = end
+            .checked_next_multiple_of(LARGEST_ALIGNMENT)
+            .unwrap_or(u64::MAX);
         Self {
             id,
             allocator: Allocator::new(FIRST_ADDRESS, configuration.capacity),
             allocations: BTreeMap::new(),
+            first_mapped,
+            next_mapped: first_mapped,
             lost: false,
         }
     }
@@ -308,15 +324,38 @@ impl Space {
             self.allocator.free(offset);
             return Err(MemoryError::HostExhausted { asked: size });
         };
+        Ok(self.insert(offset, size, Bytes::Own(bytes)))
+    }
+
+    /// `size` bytes of memory of the host's, as aligned as any.
+    pub(crate) fn map(
+        &mut self,
+        memory: Box<dyn HostMemory>,
+        size: u64,
+    ) -> Result<DeviceAddress, MemoryError> {
+        if size == 0 {
+            return Err(MemoryError::ZeroSize { space: self.id });
+        }
+        if self.lost {
+            return Err(MemoryError::SpaceLost { space: self.id });
+        }
+        let offset = self.next_mapped;
+        let end = offset.checked_add(size).filter(|end| *end < LAST_ADDRESS);
+        let end = end.ok_or(MemoryError::HostExhausted { asked: size })?;
+        self.next_mapped = end.next_multiple_of(LARGEST_ALIGNMENT);
+        Ok(self.insert(offset, size, Bytes::Host(memory)))
+    }
+
+    fn insert(&mut self, offset: u64, length: u64, bytes: Bytes) -> DeviceAddress {
         self.allocations.insert(
             offset,
             Allocation {
-                length: size,
+                length,
                 users: 0,
                 bytes: Arc::new(RwLock::new(bytes)),
             },
         );
-        Ok(DeviceAddress::new(self.id, offset))
+        DeviceAddress::new(self.id, offset)
     }
 
     /// Gives an allocation back. Works on a lost space too, so that its users can clean up.
@@ -333,7 +372,9 @@ impl Space {
             });
         }
         self.allocations.remove(&offset);
-        self.allocator.free(offset);
+        if offset < self.first_mapped {
+            self.allocator.free(offset);
+        }
         Ok(())
     }
 
@@ -360,7 +401,7 @@ impl Space {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let from = (region.address.offset() - start) as usize;
-        to.as_mut_slice()[from..from + bytes.len()].copy_from_slice(bytes);
+        to.set(from, bytes);
         Ok(())
     }
 
@@ -434,13 +475,14 @@ impl Space {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         let from = (region.address.offset() - start) as usize;
-        Ok(bytes.as_slice()[from..from + region.length as usize].to_vec())
+        Ok(bytes.copy(from..from + region.length as usize))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     fn space() -> Space {
         Space::new(
@@ -523,6 +565,61 @@ mod tests {
                 .to_string()
                 .contains("1048577 bytes asked for, 1048576 of 1048576 free")
         );
+    }
+
+    struct Host(Arc<Mutex<Vec<u8>>>);
+
+    impl HostMemory for Host {
+        fn read(&self, offset: usize, to: &mut [u8]) {
+            let bytes = self.0.lock().unwrap();
+            to.copy_from_slice(&bytes[offset..offset + to.len()]);
+        }
+
+        fn write(&self, offset: usize, from: &[u8]) {
+            self.0.lock().unwrap()[offset..offset + from.len()].copy_from_slice(from);
+        }
+    }
+
+    #[test]
+    fn memory_of_the_host_is_used_where_it_is_and_takes_no_room() {
+        let mut space = space();
+        let host = Arc::new(Mutex::new(vec![7_u8; 100]));
+        let free = space.free_bytes();
+        let [one, other] = [(); 2].map(|()| {
+            let memory = Box::new(Host(host.clone()));
+            space.map(memory, 100).unwrap()
+        });
+        assert_ne!(one, other);
+        assert_eq!(space.free_bytes(), free);
+        let inspect = |space: &Space, address: DeviceAddress, length| {
+            space.inspect(Region::new(address, length))
+        };
+        assert_eq!(inspect(&space, one.add(90), 10), Ok(vec![7; 10]));
+        assert!(inspect(&space, one.add(90), 11).is_err());
+        space.deposit(Region::new(other, 2), &[1, 2]).unwrap();
+        assert_eq!(inspect(&space, one, 3), Ok(vec![1, 2, 7]));
+        space.free(one).unwrap();
+        assert!(inspect(&space, one, 1).is_err());
+        assert_eq!(inspect(&space, other, 1), Ok(vec![1]));
+        space.free(other).unwrap();
+        assert_eq!(space.free_bytes(), free);
+    }
+
+    #[test]
+    fn only_bytes_that_differ_are_merged() {
+        let host = Arc::new(Mutex::new(vec![9_u8; 600]));
+        let original = vec![0_u8; 590];
+        let mut written = original.clone();
+        let changed = [0, 1, 2, 100, 254, 255, 256, 257, 511, 512, 589];
+        changed.iter().for_each(|at| written[*at] = 5);
+        let own = AlignedBytes::copy_of(&[9; 600], 64, 0).unwrap();
+        for mut bytes in [Bytes::Own(own), Bytes::Host(Box::new(Host(host)))] {
+            bytes.merge(10, &original, &written);
+            for (at, byte) in bytes.copy(0..600).into_iter().enumerate() {
+                let is_changed = at >= 10 && changed.contains(&(at - 10));
+                assert_eq!(byte, if is_changed { 5 } else { 9 }, "byte {at}");
+            }
+        }
     }
 
     #[test]
