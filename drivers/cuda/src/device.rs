@@ -583,6 +583,10 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         domain: Some(0),
         concurrent_commands: COMPUTE as u32,
         caller_runs: false,
+        maps_host_memory: ask(A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY)? != 0,
+        // The host uses such memory while kernels run.
+        managed_memory: ask(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0
+            && ask(A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY)? != 0,
     };
     Ok(Device {
         number,

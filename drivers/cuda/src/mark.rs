@@ -7,7 +7,9 @@
 //!
 //! The kernel that sets a mark has no fence, for speed. It needs none: a kernel that
 //! [writes](quipu_kernel_ir::print) a fault record has a fence of its own. Other streams see a
-//! kernel's writes when its node of the graph ends, which is before the mark's node begins.
+//! kernel's writes when its node of the graph ends, which is before the mark's node begins. The
+//! host need not see then what was written to its own memory: so no mark is set after a kernel that
+//! uses such memory (`Planned::is_told`).
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};

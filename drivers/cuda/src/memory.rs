@@ -1,12 +1,17 @@
 //! Allocations of the devices' memory. New memory comes from the device's pool and is zeroed in the
 //! order of a stream. The first command that uses it waits for that there: so no thread waits for
-//! it on the host.
+//! it on the host. An allocation may also be memory of the host, used [in place](in_place). That is
+//! [pinned](crate::registered), or [managed].
 
 use crate::device::{Device, Live};
-use crate::native::{Called, Event, named};
+use crate::native::{CallError, Called, Context, Event, named};
+use crate::registered::Registered;
 use cudarc::driver::sys::{self, CUdeviceptr};
 use quipu_device_queue::Failure;
-use std::sync::{Mutex, PoisonError};
+use quipu_scheduler::memory::pinned::{HostBlock, Pinning};
+use quipu_scheduler::panics::quietly;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory of a device.
 #[derive(Debug)]
@@ -15,6 +20,8 @@ pub struct Allocation {
     pub(crate) address: CUdeviceptr,
     /// The event of the fill with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
+    /// It is memory of the host, which stays when this is given back.
+    is_of_host: bool,
 }
 
 impl Allocation {
@@ -127,6 +134,7 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let mut allocation = Allocation {
         address,
         zeroed: Mutex::new(None),
+        is_of_host: false,
     };
     match zeroed {
         Ok(event) => {
@@ -136,6 +144,83 @@ pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
         Err(error) => {
             let _ = given_back(device, &allocation);
             Err(error)
+        }
+    }
+}
+
+/// Memory of the host, which the device uses where it is.
+pub(crate) fn in_place(device: &Device, host: NonNull<u8>, size: u64) -> Called<Allocation> {
+    let live = device.live()?;
+    let _entered = live.context.enter()?;
+    Ok(Allocation {
+        address: Registered::address(live, host, size)?,
+        zeroed: Mutex::new(None),
+        is_of_host: true,
+    })
+}
+
+/// Memory that CUDA moves between the host and devices, page by page, as they use it.
+struct Managed {
+    start: NonNull<u8>,
+    /// Ends before the memory does.
+    pinning: Option<Pinning>,
+    context: Arc<Context>,
+}
+
+// SAFETY: it only frees the memory, which any thread may do.
+unsafe impl Send for Managed {}
+// SAFETY: a shared one gives nothing.
+unsafe impl Sync for Managed {}
+
+/// Managed memory of so many bytes, all zero. The host fills it, so its pages begin there.
+pub(crate) fn managed(device: &Device, size: u64) -> Called<HostBlock> {
+    /// Of the largest pages that hosts have by default.
+    const PAGE: usize = 64 << 10;
+    let call = "cuMemAllocManaged";
+    let none = CallError {
+        call,
+        code: sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+    };
+    let live = device.live()?;
+    let _entered = live.context.enter()?;
+    let bytes = usize::try_from(size)
+        .ok()
+        .and_then(|size| size.checked_next_multiple_of(PAGE))
+        .ok_or(none)?;
+    let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+    let mut address = 0;
+    // SAFETY: the context is current, and the call writes one address into `address`.
+    named(call, unsafe {
+        sys::cuMemAllocManaged(&raw mut address, bytes, flags)
+    })?;
+    let start = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+    let start = NonNull::new(start).ok_or(none)?;
+    // SAFETY: so many bytes, ours alone, which the host may use beside the devices' kernels
+    // (`CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS`, which `device` asks).
+    unsafe { start.write_bytes(0, bytes) };
+    // SAFETY: allocated until `Managed` is dropped, which drops this first. It is new, so no
+    // transfer uses it; and memory objects keep it.
+    let pinning = unsafe { Pinning::new(start.as_ptr(), bytes) };
+    Registered::note_managed(&live.context, start, bytes);
+    let managed = Managed {
+        start,
+        pinning: Some(pinning),
+        context: live.context.clone(),
+    };
+    Ok(HostBlock {
+        start,
+        keep: Box::new(managed),
+    })
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        self.pinning = None;
+        let _entered = self.context.enter();
+        let address = self.start.as_ptr().expose_provenance() as CUdeviceptr;
+        // SAFETY: allocated by `managed`, freed once; nothing uses it any more.
+        if let Err(error) = named("cuMemFree", unsafe { sys::cuMemFree_v2(address) }) {
+            quietly(|| tracing::debug!(?error, "managed memory was not freed"));
         }
     }
 }
@@ -157,6 +242,9 @@ fn reserve(live: &Live, bytes: usize) -> Called<CUdeviceptr> {
 
 /// Gives memory back.
 pub(crate) fn given_back(device: &Device, allocation: &Allocation) -> Called<()> {
+    if allocation.is_of_host {
+        return Ok(());
+    }
     let live = device.live()?;
     let _entered = live.context.enter()?;
     if live.pool.is_some() {

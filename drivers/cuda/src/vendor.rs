@@ -12,13 +12,15 @@ use quipu_clc::{LinkedKernel, SpirV};
 use quipu_device_queue::batch::Plan;
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
-use quipu_device_queue::{Executor, Failure, Flight, Obstacle, Status, Vendor};
+use quipu_device_queue::{Executor, Failure, Flight, Obstacle, Status, Vendor, VendorDevice};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_scheduler::error::Result;
+use quipu_scheduler::memory::pinned::HostBlock;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 /// Every device of the system's CUDA driver.
@@ -280,6 +282,20 @@ impl Vendor for Cuda {
 
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
         memory::zeroed(device, size)
+    }
+
+    unsafe fn map_host_memory(
+        &self,
+        device: &Device,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Option<Called<Allocation>> {
+        Some(memory::in_place(device, host, size))
+    }
+
+    fn allocate_managed(&self, device: &Device, size: u64) -> Option<Called<HostBlock>> {
+        let has_any = device.properties().managed_memory;
+        has_any.then(|| memory::managed(device, size))
     }
 
     fn release(&self, device: &Device, allocation: Allocation) {
