@@ -440,6 +440,8 @@ pub(crate) fn describe(
         domain: Some(platform.number),
         concurrent_commands: IN_ORDER_QUEUES as u32,
         caller_runs: false,
+        maps_host_memory: uses_host_memory(handle, kind),
+        managed_memory: false,
         name,
     };
     let text = text_features(handle, features, &extensions, &mut ask);
@@ -524,6 +526,19 @@ fn text_features(
         // One without a number of its own may say zeros.
         uuid: uuid.filter(|uuid| *uuid != [0; 16]),
     }
+}
+
+/// True if memory objects over host memory are that memory, with nothing to be done where the host
+/// and the device take turns. OpenCL promises that for no device without fine-grained system-wide
+/// shared virtual memory, for others may cache such memory. A processor, whose own memory is the
+/// host's, has no place for a cache.
+fn uses_host_memory(handle: DeviceHandle, kind: DeviceKind) -> bool {
+    let unified = info::get_device_info(handle.0, info::CL_DEVICE_HOST_UNIFIED_MEMORY);
+    let is_unified = unified.is_ok_and(|value| value.to_uint() != 0);
+    // Before OpenCL 2.0 no device knows the question.
+    let shared = info::get_device_info(handle.0, info::CL_DEVICE_SVM_CAPABILITIES);
+    let shared = shared.map_or(0, |value| value.to_ulong());
+    shared & info::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM != 0 || (kind == DeviceKind::Cpu && is_unified)
 }
 
 /// The sizes that warps of kernels can have; none, if the device does not say.

@@ -1,11 +1,12 @@
 //! Allocations of the devices' memory. New memory is zeroed by a command of the device's own. The
-//! first command that uses the memory waits for it there.
+//! first command that uses the memory waits for it there. An allocation may also be memory of the
+//! host, used [in place](in_place).
 
 use crate::device::Device;
 use crate::native::{Called, Event, Memory, Queue, named};
 use cl3::event::CL_COMPLETE;
 use cl3::types::cl_event;
-use std::ptr::null;
+use std::ptr::{NonNull, null};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -99,6 +100,25 @@ impl Allocation {
         };
         named("clEnqueueWriteBuffer", event).map(|event| drop(Event::new(event)))
     }
+}
+
+/// Memory of the host, which the device uses where it is.
+///
+/// # Safety
+/// The bytes are there for as long as the allocation is.
+pub(crate) unsafe fn in_place(device: &Device, host: NonNull<u8>, size: u64) -> Called<Allocation> {
+    let bytes = size as usize;
+    let context = device.platform.context()?;
+    // SAFETY: as the caller promises.
+    let memory = unsafe { Memory::over(context, host.as_ptr().cast(), bytes) }?;
+    Ok(Allocation {
+        memory,
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
+        bytes,
+        queue: device.queues(false)?.service.clone(),
+        zeroed: Mutex::new(None),
+        is_zeroed: AtomicBool::new(true),
+    })
 }
 
 /// Memory that is zero for a command that waits for the event that this leaves in it.

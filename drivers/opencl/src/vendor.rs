@@ -20,6 +20,7 @@ use quipu_scheduler::error::Result;
 use quipu_scheduler::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -271,6 +272,16 @@ impl Vendor for OpenCl {
 
     fn reserve(&self, device: &Device, size: u64) -> Called<Allocation> {
         memory::zeroed(device, size)
+    }
+
+    unsafe fn map_host_memory(
+        &self,
+        device: &Device,
+        host: NonNull<u8>,
+        size: u64,
+    ) -> Option<Called<Allocation>> {
+        // SAFETY: as the caller promises.
+        Some(unsafe { memory::in_place(device, host, size) })
     }
 
     fn release(&self, _device: &Device, allocation: Allocation) {
