@@ -135,6 +135,8 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
         domain,
         concurrent_commands,
         caller_runs,
+        maps_host_memory: _,
+        managed_memory,
     } = device.properties();
     let space = match memory {
         MemorySpace::Host => "host".to_owned(),
@@ -171,6 +173,8 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
         ),
         ("concurrent_commands", Count((*concurrent_commands).into())),
         ("caller_runs", Flag(*caller_runs)),
+        ("uses_host_memory", Flag(device.uses_host_memory())),
+        ("managed_memory", Flag(*managed_memory)),
         (
             "built_in_kernels",
             match BuiltInKernel::list(&device.built_in_kernels()) {

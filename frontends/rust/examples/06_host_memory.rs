@@ -1,5 +1,5 @@
-//! Memory of the host: borrowed in a scope, mapped, pinned, and buffers that say
-//! how much of them is in use.
+//! Memory of the host: borrowed in a scope, mapped, pinned, used by kernels where it is, and
+//! buffers that say how much of them is in use.
 
 use quipu::prelude::*;
 
@@ -31,6 +31,12 @@ pub fn main() -> quipu::Result<()> {
     // Pinned memory is what devices read and write fastest.
     let pinned = queue.read_to(&buffer, Pinned::new(4)?)?.wait()?;
     println!("{pinned:?}");
+
+    // A mapped buffer is pinned memory that kernels use where it is, on devices that can.
+    let mut counts = context.mapped_from(pinned)?;
+    queue.for_each(&mut counts, (), |number, count, ()| *count += number as f32)?;
+    println!("{:?}", &queue.map(&counts)?.wait()?[..]);
+    println!("{}", queue.device().uses_host_memory());
 
     // Of a message of unknown length, only what is in use moves.
     let (message, length) = (

@@ -6,6 +6,7 @@ use crate::element::Element;
 use crate::host::HostView;
 use crate::kernel::Program;
 use crate::layout::{Layout, View};
+use crate::pinned::Pinned;
 use crate::queue::Queue;
 use crate::variable::Variables;
 use quipu_kernel::Extent;
@@ -239,6 +240,95 @@ impl Context {
         // SAFETY: the vector's memory is valid for reads and writes of its
         // length, and reached by nobody until `owner` frees it.
         let memory = unsafe { self.0.core.memory_over(pointer, bytes, Box::new(owner)) }?;
+        memory.set_element_size(size_of::<T>() as u64);
+        Ok(Buffer::whole(memory, length))
+    }
+
+    /// A buffer of so many elements, all zero, in [pinned](Pinned) memory of the host that kernels
+    /// read and write where it is. No command copies its elements to a device or back: a GPU
+    /// reaches them over the bus, each time that a kernel uses them.
+    ///
+    /// This pays for elements that are used once, such as input that is read in order, and for a
+    /// few that the host looks at between kernels, such as a flag or a count of results. It also
+    /// works for buffers that are larger than a device's memory, and these are never moved to make
+    /// room. Elements that a kernel uses several times are better in an ordinary buffer.
+    ///
+    /// It is used as any buffer. Commands are ordered by the bytes that they touch, on whichever
+    /// devices. [`Queue::map`](crate::Queue::map) and [`map_mut`](crate::Queue::map_mut) wait for
+    /// the commands that they have to, and then lend the memory itself. While it is lent, no
+    /// command may use it.
+    ///
+    /// A device that cannot use memory of the host where it is has a copy, as of any buffer.
+    /// Results are the same; only the copying is not saved. [`Device::uses_host_memory`] says which
+    /// it is: devices of nodes have copies, for they are other machines'.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// #[kernel]
+    /// fn double(_acc: &impl Accelerator<1>, mut samples: OwnElements<f32>) {
+    ///     for (_, sample) in samples.each() {
+    ///         *sample *= 2.0;
+    ///     }
+    /// }
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let mut samples = context.allocate_mapped::<f32>(1000)?;
+    /// queue.map_mut(&samples)?.wait()?.fill(0.5);
+    /// queue.launch(1000, double(&mut samples))?;
+    /// assert_eq!(queue.map(&samples)?.wait()?[999], 1.0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is larger than the largest buffer, or the host has no memory for it. A command fails
+    /// if a device's library refuses this memory.
+    pub fn allocate_mapped<T: Element>(&self, length: usize) -> Result<Buffer<T>> {
+        bytes_of::<T>("allocate a buffer", length)?;
+        self.mapped_from(Pinned::new(length)?)
+    }
+
+    /// As [`Context::allocate_mapped`], a buffer that *is* the given pinned memory, with the
+    /// elements that are there.
+    ///
+    /// # Errors
+    /// If it is larger than the largest buffer.
+    pub fn mapped_from<T: Element>(&self, elements: Pinned<T>) -> Result<Buffer<T>> {
+        let length = elements.len();
+        let bytes = bytes_of::<T>("create a buffer", length)?;
+        let (pointer, owner) = elements.into_owner();
+        // No elements have the memory for one, as everywhere.
+        let bytes = bytes.max(size_of::<T>() as u64);
+        // SAFETY: pinned memory is valid for reads and writes of its elements, and of one if it has
+        // none. It lies in whole pages of its own, which `owner` keeps pinned and nobody else
+        // reaches.
+        let memory = unsafe { self.0.core.memory_in_place(pointer, bytes, Box::new(owner)) }?;
+        memory.set_element_size(size_of::<T>() as u64);
+        Ok(Buffer::whole(memory, length))
+    }
+
+    /// As [`Context::allocate_mapped`], in managed memory of the context's first device that has
+    /// any: a page moves to where it is used, the device's memory or the host's, and stays there
+    /// until the other side uses it. NVIDIA GPUs have such memory with CUDA on Linux
+    /// ([`managed_memory`](crate::DeviceProperties::managed_memory)). Without such a device the
+    /// buffer is mapped.
+    ///
+    /// This pays for elements that a device uses several times and of which nobody knows before
+    /// which they are, as in a large graph or tree, also if all of them are larger than the
+    /// device's memory. Where all elements are used, an ordinary buffer is faster: it is copied in
+    /// one go. The first use of each page on another side takes longer.
+    ///
+    /// # Errors
+    /// If it is larger than the largest buffer, or there is no memory for it.
+    pub fn allocate_managed<T: Element>(&self, length: usize) -> Result<Buffer<T>> {
+        let bytes = bytes_of::<T>("allocate a buffer", length)?;
+        let has_any =
+            |device: &&Device| device.properties().managed_memory && device.lost().is_none();
+        let Some(device) = self.devices().iter().find(has_any) else {
+            return self.allocate_mapped(length);
+        };
+        let bytes = bytes.max(size_of::<T>() as u64);
+        let memory = self.0.core.managed_memory(device.core(), bytes)?;
         memory.set_element_size(size_of::<T>() as u64);
         Ok(Buffer::whole(memory, length))
     }

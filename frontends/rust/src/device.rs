@@ -109,6 +109,14 @@ impl Device {
         self.0.has_device_fence()
     }
 
+    /// True if kernels there read and write [mapped](Context::allocate_mapped) buffers where they
+    /// are, in memory of the host: on processors, NVIDIA GPUs with CUDA, simulated devices, and
+    /// processors as devices of OpenCL. Other devices have copies, as of any buffer.
+    #[must_use]
+    pub fn uses_host_memory(&self) -> bool {
+        self.0.uses_host_memory()
+    }
+
     /// The kernels that it has built in: a camera's next frame, a decoder's output. Devices of the
     /// kind [`Custom`](DeviceKind::Custom) run these and no others.
     #[must_use]

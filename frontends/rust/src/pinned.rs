@@ -67,6 +67,11 @@ impl<T: Element> Pinned<T> {
         })
     }
 
+    /// The first byte, and the object that keeps the memory, for a buffer that is this memory.
+    pub(crate) fn into_owner(self) -> (NonNull<u8>, impl Send + Sync + 'static) {
+        (self.pointer.cast(), self)
+    }
+
     /// True if the system has locked the memory. Where its limits forbid that, the memory is usable
     /// all the same.
     #[must_use]

@@ -13,7 +13,10 @@ mod empty;
 mod futures;
 #[path = "../devices/grid.rs"]
 mod grid;
+mod in_place;
 mod kernels;
+#[path = "../devices/mapped.rs"]
+mod mapped;
 mod mapping;
 mod natives;
 mod order;
@@ -75,6 +78,16 @@ fn blocks_wait_for_each_other() {
     grid::blocks_wait_for_each_other(every);
     grid::blocks_of_a_graph_wait_for_each_other(every);
     grid::too_many_blocks_that_wait_are_refused(every);
+}
+
+#[test]
+fn devices_use_memory_of_the_host_where_it_is() {
+    let every: EachQueue = |test| each_queue(test);
+    mapped::kernels_use_memory_of_the_host(every);
+    mapped::pinned_memory_becomes_a_buffer(every);
+    mapped::the_host_sees_a_count_between_kernels(every);
+    mapped::a_graph_uses_memory_of_the_host(every);
+    mapped::such_a_buffer_may_be_empty_or_dropped_in_use(every);
 }
 
 /// Something whose drop can be seen.

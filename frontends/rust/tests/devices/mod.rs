@@ -4,6 +4,7 @@
 mod empty;
 pub(crate) mod grid;
 mod language;
+mod mapped;
 
 pub(crate) use grid::{
     blocks_of_a_graph_wait_for_each_other, blocks_wait_for_each_other,
@@ -12,6 +13,11 @@ pub(crate) use grid::{
 pub(crate) use language::{
     a_fence_orders_what_blocks_do_to_memory, a_grid_has_more_dimensions_than_devices_have_axes,
     floats_of_16_bits_are_the_same_everywhere, threads_of_a_warp_exchange_values,
+};
+pub(crate) use mapped::{
+    a_graph_uses_memory_of_the_host, kernels_use_memory_of_the_host,
+    pinned_memory_becomes_a_buffer, such_a_buffer_may_be_empty_or_dropped_in_use,
+    the_host_sees_a_count_between_kernels,
 };
 
 use quipu::prelude::*;
@@ -103,6 +109,11 @@ macro_rules! all_tests {
             a_scheduler_of_the_users_polls_for_what_is_on_a_device,
             copies_of_every_size_come_through,
             what_is_mapped_is_what_kernels_see,
+            kernels_use_memory_of_the_host,
+            pinned_memory_becomes_a_buffer,
+            the_host_sees_a_count_between_kernels,
+            a_graph_uses_memory_of_the_host,
+            such_a_buffer_may_be_empty_or_dropped_in_use,
             long_chains_and_many_chains_keep_their_order,
             a_launch_is_passed_the_memory_that_is_in_place_of_anothers,
             a_callback_that_waits_ends_or_is_told_that_it_must_not,
