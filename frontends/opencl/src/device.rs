@@ -436,7 +436,8 @@ impl Device {
     #[allow(clippy::too_many_lines, reason = "a table of answers")]
     fn answer(&self, this: &Ref<Self>, name: cl_device_info, answer: Answer) -> Result<()> {
         let properties = self.core.properties();
-        let features = self.features();
+        // Most answers need none of them.
+        let features = || self.features();
         const NO_FP: cl_device_fp_config = 0;
         // The least that the standard has of numbers of 32 bits.
         const LEAST_FP: cl_device_fp_config = CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST;
@@ -467,16 +468,16 @@ impl Device {
                 answer.value(self.vector_width(true, 2))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE | CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => {
-                answer.value(self.vector_width(features.doubles, 2))
+                answer.value(self.vector_width(features().doubles, 2))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
-                answer.value(self.vector_width(features.halves, 8))
+                answer.value(self.vector_width(features().halves, 8))
             }
             CL_DEVICE_MAX_CLOCK_FREQUENCY => {
                 answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
             }
             CL_DEVICE_ADDRESS_BITS => {
-                answer.value::<cl_uint>(features.address_bits.unwrap_or(usize::BITS))
+                answer.value::<cl_uint>(features().address_bits.unwrap_or(usize::BITS))
             }
             CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(properties.max_buffer),
             CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
@@ -515,18 +516,18 @@ impl Device {
             CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.is_native() {
                 true => FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
                 false => {
-                    let denormals = if features.denormals { CL_FP_DENORM } else { NO_FP };
-                    let fused = if features.fused_multiply_add { CL_FP_FMA } else { NO_FP };
+                    let denormals = if features().denormals { CL_FP_DENORM } else { NO_FP };
+                    let fused = if features().fused_multiply_add { CL_FP_FMA } else { NO_FP };
                     LEAST_FP | denormals | fused
                 }
             }),
-            CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features.doubles { FP } else { NO_FP }),
-            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features.halves, self.is_native()) {
+            CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features().doubles { FP } else { NO_FP }),
+            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features().halves, self.is_native()) {
                 (true, true) => CL_FP_DENORM | LEAST_FP | CL_FP_FMA,
                 (true, false) => LEAST_FP,
                 _ => NO_FP,
             }),
-            CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(features.corrects_errors),
+            CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(features().corrects_errors),
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
             CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),
             CL_DEVICE_AVAILABLE => answer.truth(self.core.lost().is_none()),
@@ -648,11 +649,11 @@ impl Device {
             // There is no other sub-group of a work-group that one could wait for, unless a kernel
             // takes ballots or names a size.
             | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => {
-                answer.truth(features.optional_language)
+                answer.truth(features().optional_language)
             }
             CL_DEVICE_MAX_NUM_SUB_GROUPS => {
                 let most = if self.is_native() { MOST_SUB_GROUPS } else { 1 };
-                answer.value::<cl_uint>(if features.optional_language { most } else { 0 })
+                answer.value::<cl_uint>(if features().optional_language { most } else { 0 })
             }
             CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),
             CL_DEVICE_IMAGE2D_MAX_WIDTH | CL_DEVICE_IMAGE2D_MAX_HEIGHT if self.has_images() => {
@@ -684,7 +685,7 @@ impl Device {
                 answer.value(if self.is_native() { VARIABLE_BYTES } else { 0 })
             }
             CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT => {
-                answer.truth(features.non_uniform_blocks)
+                answer.truth(features().non_uniform_blocks)
             }
             // What follows is absent.
             CL_DEVICE_PIPE_SUPPORT => answer.truth(false),
@@ -718,9 +719,9 @@ impl Device {
                 answer.value::<cl_bitfield>(0)
             }
             CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => {
-                answer.value(if features.optional_language { ATOMICS } else { LEAST_ATOMICS })
+                answer.value(if features().optional_language { ATOMICS } else { LEAST_ATOMICS })
             }
-            CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(match features.optional_language {
+            CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(match features().optional_language {
                 true => ATOMICS | CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM,
                 false => LEAST_ATOMICS | CL_DEVICE_ATOMIC_ORDER_ACQ_REL,
             }),
