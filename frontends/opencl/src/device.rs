@@ -104,8 +104,8 @@ const SUB_GROUP_EXTENSIONS: [&str; 8] = [
     "cl_khr_subgroup_rotate",
 ];
 
-/// What processors have of extensions that clang's header defines: products of small numbers, and
-/// atomic sums, minima and maxima of numbers that are no whole ones.
+/// The features of processors that clang's header defines: products of small numbers, and
+/// atomic sums, minima and maxima of `float` and `double`.
 const HEADER_FEATURES: [&str; 10] = [
     "__opencl_c_integer_dot_product_input_4x8bit",
     "__opencl_c_integer_dot_product_input_4x8bit_packed",

@@ -10,8 +10,8 @@ use std::ffi::CString;
 use std::ptr::{null, null_mut};
 use support::*;
 
-/// What clang and its header define, of any version of LLVM that compiles here, beside
-/// `cl_clang_…` and `__opencl_c_named_address_space_builtins`, which are no names of the standard.
+/// The macros that clang and its header define, in any version of LLVM that compiles here. Left out
+/// are `cl_clang_…` and `__opencl_c_named_address_space_builtins`: the standard has no such names.
 const MACROS: [&str; 64] = [
     "cl_ext_float_atomics",
     "cl_ext_image_raw10_raw12",
