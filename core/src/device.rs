@@ -350,8 +350,9 @@ impl Device {
     /// The limits of a kernel on the device: see [`Driver::kernel_attributes`].
     ///
     /// # Errors
-    /// As [`Driver::kernel_attributes`].
+    /// As [`Driver::kernel_attributes`]; and in a child of `fork`.
     pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
+        crate::process::check()?;
         self.0.driver.kernel_attributes(self.0.index, kernel)
     }
 

@@ -27,8 +27,19 @@ struct Failed {
 
 impl Failed {
     /// The log record of a command that fails, if anybody may want it.
-    fn of(s: &Slot, error: &Error, unobserved: bool) -> Option<Self> {
-        let is_silent = unobserved && !matches!(error.kind(), ErrorKind::Dependency { .. });
+    ///
+    /// # Safety
+    /// The caller owns the command.
+    unsafe fn of(s: &Slot, error: &Error, unobserved: bool) -> Option<Self> {
+        // A program that cancels knows that it does, and a device is lost with all of its commands.
+        let is_known = matches!(
+            error.kind(),
+            ErrorKind::Dependency { .. }
+                | ErrorKind::Cancelled { .. }
+                | ErrorKind::DeviceLost { .. }
+        );
+        // SAFETY: as the caller promises.
+        let is_silent = unobserved && !is_known && !unsafe { is_watched(s) };
         let is_wanted = log::is_wanted() || is_silent && log::are_warnings_wanted();
         if !is_wanted {
             return None;
@@ -53,6 +64,22 @@ impl Failed {
     }
 }
 
+/// True if a callback or a waker is told how a command ends.
+///
+/// # Safety
+/// The caller owns the command.
+unsafe fn is_watched(s: &Slot) -> bool {
+    let mut entry = s.notify.entries();
+    while let Some(one) = entry {
+        if one.tag() == Tag::Observers {
+            return true;
+        }
+        // SAFETY: entries are alive until the owner has closed the list.
+        entry = unsafe { one.next() };
+    }
+    false
+}
+
 /// Ends a command with an error: keeps the error, poisons the bytes that it would have written, and
 /// broadcasts.
 ///
@@ -75,7 +102,8 @@ pub(crate) unsafe fn fail(
     let unobserved = s.references.load(Ordering::Relaxed) == 1;
     let is_told = error.ends_command(unobserved);
     let told = is_told.then(|| error.clone());
-    let failed = Failed::of(s, &error, unobserved);
+    // SAFETY: owned by the caller.
+    let failed = unsafe { Failed::of(s, &error, unobserved) };
     if let Some(vtable) = s.vtable.get() {
         let id = EventId::new(slot, s.notify.generation());
         // Before the list is closed: a command that looks at a tracker later
@@ -196,7 +224,8 @@ pub(super) unsafe fn end_recorded(
     let failed = result
         .as_ref()
         .err()
-        .and_then(|error| Failed::of(s, error, false));
+        // SAFETY: owned by the caller.
+        .and_then(|error| unsafe { Failed::of(s, error, false) });
     // Dropped when this command is over: errors carry a user's code.
     let uncounted = result.err().and_then(|error| {
         // Before any of them is told.

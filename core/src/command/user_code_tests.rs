@@ -397,8 +397,15 @@ fn listen<R>(heard: impl Fn(&str) + Send + Sync + 'static, during: impl FnOnce()
 #[test]
 fn a_failure_that_no_event_tells_of_is_a_warning() {
     let stage = Stage::new(false);
-    let error = || Error::from(ErrorKind::TimedOut);
-    for (keeps_event, warnings) in [(true, 0), (false, 1)] {
+    let timed_out = || Error::from(ErrorKind::TimedOut);
+    let cancelled = || Error::cancelled("a command");
+    let cases: [(bool, bool, &dyn Fn() -> Error, usize); 4] = [
+        (true, false, &timed_out, 0),
+        (false, true, &timed_out, 0),
+        (false, false, &timed_out, 1),
+        (false, false, &cancelled, 0),
+    ];
+    for (keeps_event, calls_back, error, warnings) in cases {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let keep = heard.clone();
         let hear = move |text: &str| {
@@ -407,6 +414,9 @@ fn a_failure_that_no_event_tells_of_is_a_warning() {
             }
         };
         let (command, event) = stage.command_of(&[]);
+        if calls_back {
+            event.on_complete(|result| assert!(result.is_err()));
+        }
         let kept = keeps_event.then_some(event);
         listen(hear, || command.finish(Err(error()), &mut ToDrivers));
         let heard = heard.lock().unwrap();

@@ -123,6 +123,7 @@ unsafe extern "C" fn heard(wake: *mut c_void) {
 }
 
 impl Vendor for Cuda {
+    const SAYS_ATTRIBUTES: bool = true;
     const NAME: &'static str = "cuda";
     const TITLE: &'static str = "CUDA";
     const INSTEAD: &'static str =

@@ -132,20 +132,39 @@ impl<C> Programs<C> {
 
     /// A program, if it is there now.
     pub fn known_program(&self, id: ProgramId) -> Option<Arc<C>> {
+        self.known_outcome(id)?.ok()
+    }
+
+    /// A program or the reason why there is none, if that is known now.
+    pub fn known_outcome(&self, id: ProgramId) -> Option<Outcome<C>> {
         let mut known = self.known();
         let now = known.uses + 1;
-        match known.programs.get_mut(&id) {
-            Some(State::Built {
-                outcome: Ok(compiled),
-                used,
-            }) => {
-                *used = now;
-                let compiled = compiled.clone();
-                known.uses = now;
-                Some(compiled)
-            }
-            _ => None,
+        let Some(State::Built { outcome, used }) = known.programs.get_mut(&id) else {
+            return None;
+        };
+        *used = now;
+        let outcome = outcome.clone();
+        known.uses = now;
+        Some(outcome)
+    }
+
+    /// Keeps what was compiled for no launch. Where it is also compiled for launches, these are
+    /// told of their own.
+    pub fn keep(&self, id: ProgramId, outcome: &Outcome<C>) {
+        if outcome.as_ref().is_err_and(is_transient) {
+            return;
         }
+        let mut known = self.known();
+        if known.programs.contains_key(&id) {
+            return;
+        }
+        known.uses += 1;
+        let (outcome, used) = (outcome.clone(), known.uses);
+        known.programs.insert(id, State::Built { outcome, used });
+        let gone = known.oldest();
+        let gone = gone.and_then(|id| known.programs.remove(&id));
+        drop(known);
+        drop(gone);
     }
 
     /// A program is there; the launches that wait for it.

@@ -166,6 +166,10 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// True if a device may still use the memory of its commands after it was given up as lost.
     /// That memory is then kept for good, and the driver with it.
     const WORKS_WHEN_LOST: bool = true;
+
+    /// True if the library says the limits of a compiled kernel. Else no kernel is compiled to ask
+    /// for them.
+    const SAYS_ATTRIBUTES: bool = false;
     /// True if devices begin with their commands when they are [told](Vendor::flush) to, and not by
     /// themselves.
     const FLUSHES: bool = true;

@@ -160,6 +160,7 @@ impl OpenCl {
 }
 
 impl Vendor for OpenCl {
+    const SAYS_ATTRIBUTES: bool = true;
     const NAME: &'static str = "opencl";
     const TITLE: &'static str = "OpenCL";
     const INSTEAD: &'static str =

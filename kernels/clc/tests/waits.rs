@@ -59,6 +59,11 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "atomic_xchg(lock, old & ~1);",
     ),
     (
+        "each turn exchanges",
+        "int old; do { old = *lock; } while ((atomic_cmpxchg(lock, old, old | 1) != old) | (old & 1));",
+        "atomic_xchg(lock, 0);",
+    ),
+    (
         "flag",
         "int done = 0; while (!done) { if (atomic_cmpxchg(lock, 0, 1) == 0) {",
         "atomic_xchg(lock, 0); done = 1; } }",

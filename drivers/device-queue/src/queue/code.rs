@@ -182,26 +182,31 @@ impl<V: Vendor> Shared<V> {
         device: usize,
         kernel: &dyn PortableKernel,
     ) -> Result<KernelAttributes> {
+        let unsupported = || {
+            Error::from(ErrorKind::Unsupported {
+                driver: V::NAME,
+                what: "say what a kernel is on its devices".to_owned(),
+                instead: "take the limits of the device",
+            })
+        };
+        if !V::SAYS_ATTRIBUTES {
+            return Err(unsupported());
+        }
         let id = ProgramId {
             device,
             key: kernel.key(),
             width: IndexWidth::Bits32,
         };
         let device = self.device(device);
-        let compiled = match self.programs.known_program(id) {
-            Some(compiled) => compiled,
-            // Not for launches: one that waits for the same is told by the thread that compiles it
-            // for it.
-            None => self.compiled(device, kernel, id.width)?,
-        };
-        self.vendor.attributes(device, &compiled).ok_or_else(|| {
-            ErrorKind::Unsupported {
-                driver: V::NAME,
-                what: "say what a kernel is on its devices".to_owned(),
-                instead: "take the limits of the device",
-            }
-            .into()
-        })
+        let outcome = self.programs.known_outcome(id).unwrap_or_else(|| {
+            // A launch that waits for the same is told by the thread that compiles it for that.
+            let outcome = self.compiled(device, kernel, id.width);
+            self.programs.keep(id, &outcome);
+            outcome
+        });
+        self.vendor
+            .attributes(device, &*outcome?)
+            .ok_or_else(unsupported)
     }
 
     /// The code of a launch, if the command is one that has any; writes its parameters to `passed`.

@@ -69,17 +69,16 @@ impl<'q> Command<'q> {
         let gate = runs_here.then(UserEvent::new);
         let mut waits = self.waits.clone();
         waits.extend(gate.iter().map(UserEvent::event));
-        let event = {
+        let enqueued = {
             let mut last = self.queue.last_of_host_memory();
             waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
-            let event = enqueue(&waits)?;
-            *last = Some(event.clone());
-            event
+            enqueue(&waits).inspect(|event| *last = Some(event.clone()))
         };
+        // After an error, too: a part of the command may be enqueued.
         if let Some(gate) = gate {
             gate.complete();
         }
-        Ok(event)
+        enqueued
     }
 
     /// Enqueues a command that the host carries out in the queue's order.

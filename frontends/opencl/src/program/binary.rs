@@ -71,6 +71,8 @@ pub(super) fn of_unit(kind: u8, unit: &Unit) -> Vec<u8> {
 fn of_bitcode(kind: u8, version: u32, bitcode: &[u8]) -> Vec<u8> {
     let mut bytes = vec![b'b', kind];
     bytes.extend(version.to_le_bytes());
+    // Bitcode calls the library of the version that has made it.
+    put(&mut bytes, env!("CARGO_PKG_VERSION").as_bytes());
     bytes.extend(bitcode);
     sealed(&bytes)
 }
@@ -134,13 +136,17 @@ impl Read {
                 parts: parts_of(rest)?,
             }),
             b'b' => {
-                let (version, bitcode) = rest.split_first_chunk()?;
+                let (version, mut bitcode) = rest.split_first_chunk()?;
                 let version = u32::from_le_bytes(*version);
+                if take(&mut bitcode)? != env!("CARGO_PKG_VERSION").as_bytes() {
+                    tracing::info!("a program's binary is of another version of Quipu");
+                    return None;
+                }
                 // A machine without LLVM says so when the program is built.
                 if let Some(own) = quipu_clc::llvm_version()
                     && own != version
                 {
-                    tracing::error!(
+                    tracing::info!(
                         "a program's binary is of LLVM {version}, and this machine compiles with LLVM {own}; build the program from its text"
                     );
                     return None;

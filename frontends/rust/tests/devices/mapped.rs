@@ -32,7 +32,9 @@ fn count_multiples(
 }
 
 /// The kinds of such buffers.
-const KINDS: [fn(&Context, usize) -> quipu::Result<Buffer<u32>>; 2] = [
+type Allocate = fn(&Context, usize) -> quipu::Result<Buffer<u32>>;
+
+const KINDS: [Allocate; 2] = [
     |context, length| context.allocate_mapped(length),
     |context, length| context.allocate_managed(length),
 ];

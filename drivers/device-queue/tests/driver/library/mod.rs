@@ -361,7 +361,7 @@ impl Vendor for Library {
         let pages = pinned
             .expect("memory that is used in place is pinned")
             .bytes();
-        assert!(pages.start % PAGE == 0 && pages.end % PAGE == 0);
+        assert!(pages.start.is_multiple_of(PAGE) && pages.end.is_multiple_of(PAGE));
         let reserved = self.faults.check(Fault::Reserve);
         Some(reserved.map(|()| Allocation {
             pointer: host.as_ptr(),

@@ -63,14 +63,19 @@ pub(super) fn kept(line: &str) -> String {
     {
         operands = rest;
     }
+    // Local memory orders the work-items of its own group alone.
+    let barrier = match operands.contains("ptr addrspace(3)") {
+        true => OF_GROUP,
+        false => OF_DEVICE,
+    };
     let has = |wanted: &[&str]| orders.iter().any(|order| wanted.contains(order));
     let before = if has(&["release", "acq_rel", "seq_cst"]) {
-        OF_DEVICE
+        barrier
     } else {
         ""
     };
     let behind = if has(&["acquire", "acq_rel", "seq_cst"]) {
-        OF_DEVICE
+        barrier
     } else {
         ""
     };
@@ -100,6 +105,11 @@ mod tests {
                 "  store atomic i32 1, ptr %b syncscope(\"agent\") release, align 4",
                 "  store atomic i32 1, ptr %b monotonic, align 4",
                 [OF_DEVICE, ""],
+            ),
+            (
+                "  %a = atomicrmw add ptr addrspace(3) %b, i32 1 seq_cst, align 4",
+                "  %a = atomicrmw add ptr addrspace(3) %b, i32 1 monotonic, align 4",
+                [OF_GROUP, OF_GROUP],
             ),
             (
                 "  %a = atomicrmw volatile add ptr %b, i32 1 seq_cst, align 4",

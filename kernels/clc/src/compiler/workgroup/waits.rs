@@ -9,8 +9,9 @@
 //! * A read from one address may differ between work-items: the lock orders it with their writes.
 //!
 //! A loop waits if its exit depends on an atomic operation, or on a volatile read, within it. A
-//! loop that tries an exchange again with the number that it has just seen does not wait: a turn
-//! fails only if another thread has changed the number. An atomic sum of `float` is such a loop.
+//! loop that tries an exchange again with the number that it has just seen, and that is left when
+//! the exchange has succeeded, does not wait: a turn fails only if another thread has changed the
+//! number. An atomic sum of `float` is such a loop.
 
 use super::graph::{End, Graph, Loop};
 use crate::compiler::llvm::*;
@@ -104,7 +105,8 @@ fn ways(graph: &Graph, of: &Loop, from: usize) -> Vec<usize> {
     all
 }
 
-/// True if each turn of a loop tries to exchange a number that it has seen.
+/// True if each turn of a loop tries to exchange a number that it has seen, and no turn comes after
+/// one that has succeeded.
 fn tries_again(graph: &Graph, of: &Loop) -> bool {
     let latches: Vec<usize> = graph.before[of.header]
         .iter()
@@ -116,6 +118,7 @@ fn tries_again(graph: &Graph, of: &Loop) -> bool {
     let mut all = in_each_turn.flat_map(|at| &graph.nodes[at].body);
     all.any(|one| {
         one.opcode() == Some(op::ATOMIC_CMPXCHG)
+            && is_left_by(graph, of, *one)
             && has_seen(
                 graph,
                 of,
@@ -124,6 +127,72 @@ fn tries_again(graph: &Graph, of: &Loop) -> bool {
                 &mut HashSet::new(),
             )
     })
+}
+
+/// True if a loop is left when an exchange has succeeded, whatever else holds.
+fn is_left_by(graph: &Graph, of: &Loop, exchange: Value) -> bool {
+    let mut ends = (0..of.nodes.len()).filter(|at| of.nodes[*at]);
+    ends.any(|at| {
+        let node = &graph.nodes[at];
+        let End::Branch(Some(branch)) = node.end else {
+            return false;
+        };
+        if node.next.len() != 2 || branch.opcode() != Some(op::BR) {
+            return false;
+        }
+        match once_exchanged(LLVMGetOperand(branch, 0), exchange) {
+            Some(true) => !of.nodes[node.next[0]],
+            Some(false) => !of.nodes[node.next[1]],
+            None => false,
+        }
+    })
+}
+
+/// What a condition is when an exchange has succeeded; none if that depends on something else.
+fn once_exchanged(condition: Value, exchange: Value) -> Option<bool> {
+    /// LLVM's numbers of predicates.
+    const EQUAL: i32 = 32;
+    const UNEQUAL: i32 = 33;
+    if let Some(number) = condition.number() {
+        return Some(number != 0);
+    }
+    let operand = |at| LLVMGetOperand(condition, at);
+    let of_operand = |at| once_exchanged(operand(at), exchange);
+    match condition.opcode()? {
+        op::EXTRACT_VALUE if operand(0) == exchange && condition.ty().is_integer(1) => Some(true),
+        op::ICMP => {
+            let is_found = |value: Value| {
+                value.opcode() == Some(op::EXTRACT_VALUE)
+                    && LLVMGetOperand(value, 0) == exchange
+                    && !value.ty().is_integer(1)
+            };
+            let wanted = LLVMGetOperand(exchange, 1);
+            let are_compared = is_found(operand(0)) && operand(1) == wanted
+                || is_found(operand(1)) && operand(0) == wanted;
+            match LLVMGetICmpPredicate(condition) {
+                EQUAL if are_compared => Some(true),
+                UNEQUAL if are_compared => Some(false),
+                _ => None,
+            }
+        }
+        op::FREEZE => of_operand(0),
+        op::XOR => Some(of_operand(0)? ^ of_operand(1)?),
+        op::OR => match (of_operand(0), of_operand(1)) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        },
+        op::AND => match (of_operand(0), of_operand(1)) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        },
+        op::SELECT => match of_operand(0)? {
+            true => of_operand(1),
+            false => of_operand(2),
+        },
+        _ => None,
+    }
 }
 
 /// True if a value is what a turn of a loop has read where `exchange` writes.
