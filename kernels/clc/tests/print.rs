@@ -11,7 +11,10 @@ use support::printed;
 #[test]
 fn numbers_and_vectors_are_printed_in_whole_lines() {
     let Some(program) = support::program(
-        "kernel void forms(int n) {
+        "constant char nothing[4] = \"\";
+        kernel void forms(int n) {
+            printf(\"\");
+            printf(nothing);
             printf(\"%v4hlf|%v3hld|%v2hhd|%v2hx\\n\", (float4)(1, 2, 3, 4.5f), (int3)(-1, n, 3), (char2)(-2, 7), (ushort2)(65535, 16));
             printf(\"%v2lu|%v2lf|%5.1v2hlf|%-4v2hld|\\n\", (ulong2)(18446744073709551615ul, n), (double2)(0.5, -2), (float2)(1.25f, n), (int2)(n, 2));
             printf(\"%zu %td %zx %s %c %%\\n\", (size_t)5000000000ul, (ptrdiff_t)-5000000000l, (size_t)n, \"text\", 'c');

@@ -18,6 +18,7 @@ use support::{Launch, random};
 const KERNELS: &str = include_str!("spirv/kernels.spvasm");
 const KERNELS_TEXT: &str = include_str!("spirv/kernels.cl");
 const SMALL: &str = include_str!("spirv/small.spvasm");
+const LINES: &str = include_str!("spirv/lines.spvasm");
 const IMAGES: &str = include_str!("spirv/images.spvasm");
 const LATER: &str = include_str!("spirv/later.spvasm");
 
@@ -221,6 +222,8 @@ fn prints_in_a_process_of_its_own() {
     let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);
     launch.memory(&[7_i32, -4]);
     launch.run(&program, "prints");
+    let lines = program_of(&assembled(LINES, "1.0")).unwrap();
+    Launch::new([1, 1, 1], [1, 1, 1]).run(&lines, "lines");
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_module_prints() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("7| 1.50|1,2,3,-4|text|1099511627776\n"),
+        text.contains("7| 1.50|1,2,3,-4|text|1099511627776\nline\ntwo\n!"),
         "{text}"
     );
 }

@@ -256,6 +256,7 @@ functions! {
     LLVMSetVolatile(access: Value, volatile: c_int);
     LLVMIsAInstruction(value: Value) -> Value;
     LLVMIsAArgument(value: Value) -> Value;
+    LLVMIsAConstantDataArray(value: Value) -> Value;
     LLVMIsAConstantExpr(value: Value) -> Value;
     LLVMIsAConstantInt(value: Value) -> Value;
     LLVMIsAFunction(value: Value) -> Value;

@@ -40,6 +40,7 @@ pub(super) fn module(tools: &Tools, module: &[u8]) -> Result<Vec<u8>, Fault> {
     module
         .verify()
         .map_err(|error| not_valid(error.lines().next().unwrap_or_default()))?;
+    keep_printf(context, module);
     rename_functions_of_events(module);
     pass_samplers_as_numbers(context, module);
     Ok(llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec())
@@ -60,6 +61,24 @@ fn gist(said: &str) -> &str {
     let condition = first.split_once("Assertion `").map(|(_, rest)| rest);
     let condition = condition.and_then(|rest| rest.split_once("' failed"));
     condition.map_or(first, |(condition, _)| condition)
+}
+
+/// Has the optimiser leave calls of `printf` as they are, as clang's option for texts does. Where a
+/// line without numbers is printed, it would call another function of the C library.
+fn keep_printf(context: Context, module: Module) {
+    const KEPT: &str = "no-builtin-printf";
+    let kept = LLVMCreateStringAttribute(
+        context,
+        KEPT.as_ptr().cast(),
+        KEPT.len() as u32,
+        c"".as_ptr(),
+        0,
+    );
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            LLVMAddAttributeAtIndex(function, u32::MAX, kept);
+        }
+    }
 }
 
 /// Gives functions of events the names of those that take pointers.
