@@ -752,6 +752,18 @@ fn a_binary_makes_the_program_again() {
             )
         };
         assert_eq!(refused(|code| make(&bytes[1..], code)), CL_INVALID_BINARY);
+        let twice = refused(|code| {
+            clCreateProgramWithBinary()(
+                setup.context,
+                2,
+                [setup.device; 2].as_ptr(),
+                [bytes.len(); 2].as_ptr(),
+                [bytes.as_ptr(); 2].as_mut_ptr(),
+                null_mut(),
+                code,
+            )
+        });
+        assert_eq!(twice, CL_INVALID_DEVICE);
         let again = made(|code| make(&bytes, code));
         ok(clBuildProgram()(again, 0, null(), null(), None, null_mut()));
         let kernel = made(|code| clCreateKernel()(again, c"k".as_ptr(), code));
@@ -805,6 +817,31 @@ fn parts_of_a_device_are_devices() {
         for part in parts {
             ok(clReleaseDevice()(part));
         }
+        let counts = [
+            CL_DEVICE_PARTITION_BY_COUNTS,
+            1,
+            CL_DEVICE_PARTITION_BY_COUNTS_LIST_END,
+            0,
+        ];
+        let mut part = null_mut();
+        ok(clCreateSubDevices()(
+            setup.device,
+            counts.as_ptr(),
+            1,
+            &raw mut part,
+            null_mut(),
+        ));
+        let mut said = [9; 4];
+        let mut size = 0;
+        ok(clGetDeviceInfo()(
+            part,
+            CL_DEVICE_PARTITION_TYPE,
+            size_of_val(&said),
+            said.as_mut_ptr().cast(),
+            &raw mut size,
+        ));
+        assert_eq!(said[..size / size_of_val(&said[0])], counts[..3]);
+        ok(clReleaseDevice()(part));
     }
 }
 

@@ -78,7 +78,8 @@ pub(crate) unsafe extern "C" fn create_sub_devices(
     })
 }
 
-/// A list of partition properties, with the zero that ends it.
+/// A list of partition properties, with the zero that ends it. The one that ends a list of counts
+/// ends the whole for programs that read up to a zero, as other implementations have it.
 ///
 /// # Safety
 /// The list ends as its first element says.
@@ -94,7 +95,7 @@ unsafe fn partition(
             while at(said.len()) != CL_DEVICE_PARTITION_BY_COUNTS_LIST_END {
                 said.push(at(said.len()));
             }
-            said.extend([CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0]);
+            said.push(CL_DEVICE_PARTITION_BY_COUNTS_LIST_END);
             Ok(said)
         }
         _ => fail(CL_INVALID_VALUE),

@@ -513,7 +513,12 @@ pub(crate) unsafe extern "C" fn create_program_with_binary(
         ensure(!devices.is_empty(), CL_INVALID_VALUE)?;
         let devices: Result<Vec<_>> = devices
             .iter()
-            .map(|device| context.device(*device))
+            .enumerate()
+            .map(|(number, device)| {
+                // One device has one binary.
+                ensure(!devices[..number].contains(device), CL_INVALID_DEVICE)?;
+                context.device(*device)
+            })
             .collect();
         let mut read = Vec::new();
         let mut result = Ok(());
