@@ -167,7 +167,7 @@ fn start_of(pointer: Value) -> Value {
 fn constant_text(pointer: Value) -> Option<String> {
     let global = LLVMIsAGlobalVariable(start_of(pointer)).some()?;
     let value = LLVMGetInitializer(global).some()?;
-    // A text without a character is a zero, of which libLLVM must not be asked whether it is a text.
+    // A text without a character is a zero, which libLLVM must not be asked about.
     let is_text = LLVMIsAConstantDataArray(value).some().is_some();
     if !is_text || LLVMIsConstantString(value) == 0 {
         return Some(String::new());
