@@ -281,7 +281,8 @@ impl Vendor for OpenCl {
         host: NonNull<u8>,
         size: u64,
     ) -> Option<Called<Allocation>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the bytes are pinned, in whole pages, until this is freed: the contract of
+        // `Vendor::map_host_memory`.
         Some(unsafe { memory::in_place(device, host, size) })
     }
 

@@ -367,14 +367,15 @@ pub(crate) unsafe fn fill(
     Ok(move || {
         let pointer = addresses.pointer(0).cast::<u8>();
         match &short {
-            // SAFETY: as the caller promises.
+            // SAFETY: the bytes are valid when this is called: the contract of `fill`.
             Some(fill) => unsafe {
                 fill.fill(RawArgument {
                     pointer,
                     length: size,
                 })
             },
-            // SAFETY: as the caller promises; the pattern's size divides that of the bytes.
+            // SAFETY: the bytes are valid when this is called: the contract of `fill`. The
+            // pattern's size divides theirs.
             None => unsafe { repeat(pointer, &pattern, size) },
         }
     })

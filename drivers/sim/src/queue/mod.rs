@@ -163,7 +163,8 @@ unsafe impl Driver for SimDriver {
     }
 
     unsafe fn map_host_memory(&self, key: u32, host: NonNull<u8>, size: u64) -> Result<u64> {
-        // SAFETY: as the caller promises, with the same words.
+        // SAFETY: the bytes are pinned, in whole pages, until the address is freed: the contract of
+        // `Driver::map_host_memory`.
         unsafe { self.shared().map_host_memory(key, host, size) }
     }
 
