@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex};
 impl Memory {
     /// Registers a mapping; commands that touch the range are refused until it
     /// is removed.
-    fn add_mapping(&self, range: Range<u64>, label: String) -> u64 {
+    pub(super) fn add_mapping(&self, range: Range<u64>, label: String) -> u64 {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         self.cold().mappings.push(Mapping { id, range, label });
         self.unusual.fetch_add(ONE_MAPPING, Ordering::Relaxed);

@@ -402,7 +402,11 @@ impl Memory {
 
     /// Keeps the object for good, and its bytes on the host. For a driver whose device may use them
     /// after the end of a command that is lost with the device. The command has not ended yet.
+    /// Memory in place counts as mapped from now on, so that nobody else uses it.
     pub fn keep_for_good(&self) {
+        if self.is_in_place() {
+            self.add_mapping(0..self.size, "a lost device".to_owned());
+        }
         loop {
             if let Some(handle) = self.handle_if_any() {
                 return std::mem::forget(handle);

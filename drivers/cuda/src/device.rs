@@ -505,7 +505,7 @@ fn found(version: c_int) -> Called<Vec<Device>> {
     named("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     })?;
-    let (mut devices, mut problem) = (Vec::new(), None);
+    let (mut devices, mut problem) = (Vec::<Device>::new(), None);
     for ordinal in 0..count {
         match device(ordinal, devices.len(), version) {
             Ok(device) => devices.push(device),
@@ -516,6 +516,13 @@ fn found(version: c_int) -> Called<Vec<Device>> {
                 problem.get_or_insert(error);
             }
         }
+    }
+    // A GPU without managed memory must not use what another one has allocated while the host does.
+    let have_managed = devices
+        .iter()
+        .all(|device| device.properties.managed_memory);
+    for device in &mut devices {
+        device.properties.managed_memory = have_managed;
     }
     if devices.is_empty() {
         return Err(problem.unwrap_or(CallError {

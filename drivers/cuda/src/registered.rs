@@ -6,6 +6,7 @@
 use crate::device::Live;
 use crate::native::{CallError, Called, Context, named};
 use cudarc::driver::sys::{self, CUdeviceptr, CUresult};
+use quipu_device_queue::Failure;
 use quipu_scheduler::memory::pinned::PinnedRange;
 use quipu_scheduler::panics::quietly;
 use std::ffi::c_void;
@@ -83,6 +84,10 @@ impl Registered {
         let unknown = CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
         match Self::state(live, host.as_ptr(), length) {
             None => return Err(refused("cuMemHostRegister", unknown)),
+            // Kept with the range, so it says nothing of this device.
+            Some(State::Refused(error)) if error.is_loss() => {
+                return Err(refused(error.call, unknown));
+            }
             Some(State::Refused(error)) => return Err(error),
             Some(State::Managed) => return Ok(host.as_ptr().expose_provenance() as u64),
             Some(State::Taken) => {}

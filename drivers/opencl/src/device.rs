@@ -529,16 +529,18 @@ fn text_features(
 }
 
 /// True if memory objects over host memory are that memory, with nothing to be done where the host
-/// and the device take turns. OpenCL promises that for no device without fine-grained system-wide
-/// shared virtual memory, for others may cache such memory. A processor, whose own memory is the
-/// host's, has no place for a cache.
+/// and the device take turns. OpenCL lets any device cache such memory. A processor whose memory is
+/// the host's has no place for a cache. One that also has fine-grained shared virtual memory is of
+/// this machine: platforms that reach other machines pass on the rest of what a processor says
+/// there.
 fn uses_host_memory(handle: DeviceHandle, kind: DeviceKind) -> bool {
     let unified = info::get_device_info(handle.0, info::CL_DEVICE_HOST_UNIFIED_MEMORY);
     let is_unified = unified.is_ok_and(|value| value.to_uint() != 0);
     // Before OpenCL 2.0 no device knows the question.
     let shared = info::get_device_info(handle.0, info::CL_DEVICE_SVM_CAPABILITIES);
     let shared = shared.map_or(0, |value| value.to_ulong());
-    shared & info::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM != 0 || (kind == DeviceKind::Cpu && is_unified)
+    let is_shared = shared & info::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0;
+    kind == DeviceKind::Cpu && is_unified && is_shared
 }
 
 /// The sizes that warps of kernels can have; none, if the device does not say.

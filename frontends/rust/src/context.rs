@@ -249,9 +249,10 @@ impl Context {
     /// reaches them over the bus, each time that a kernel uses them.
     ///
     /// This pays for elements that are used once, such as input that is read in order, and for a
-    /// few that the host looks at between kernels, such as a flag or a count of results. It also
-    /// works for buffers that are larger than a device's memory, and these are never moved to make
-    /// room. Elements that a kernel uses several times are better in an ordinary buffer.
+    /// few that the host looks at between kernels, such as a flag or a count of results. With CUDA
+    /// such a buffer may be larger than the device's memory. It takes as much memory of the host,
+    /// and is never moved to make room. Elements that a kernel uses several times are better in an
+    /// ordinary buffer.
     ///
     /// It is used as any buffer. Commands are ordered by the bytes that they touch, on whichever
     /// devices. [`Queue::map`](crate::Queue::map) and [`map_mut`](crate::Queue::map_mut) wait for
@@ -282,7 +283,8 @@ impl Context {
     ///
     /// # Errors
     /// If it is larger than the largest buffer, or the host has no memory for it. A command fails
-    /// if a device's library refuses this memory.
+    /// if a device's library refuses this memory. After the loss of a device that was using it, it
+    /// cannot be used any more: the device may still write there.
     pub fn allocate_mapped<T: Element>(&self, length: usize) -> Result<Buffer<T>> {
         bytes_of::<T>("allocate a buffer", length)?;
         self.mapped_from(Pinned::new(length)?)
@@ -316,7 +318,9 @@ impl Context {
     /// This pays for elements that a device uses several times and of which nobody knows before
     /// which they are, as in a large graph or tree, also if all of them are larger than the
     /// device's memory. Where all elements are used, an ordinary buffer is faster: it is copied in
-    /// one go. The first use of each page on another side takes longer.
+    /// one go. The first use of each page on another side takes longer. The host zeroes all of it
+    /// first, so it has to fit in the host's memory, too. What a device has left in its memory is
+    /// gone if the device is lost.
     ///
     /// # Errors
     /// If it is larger than the largest buffer, or there is no memory for it.
