@@ -224,7 +224,13 @@ mod tests {
 
     #[test]
     fn they_are_those_of_the_guide() {
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Comments have lines of each file's own width.
+        let words = |text: &str| {
+            let lines = text.lines();
+            let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+            let words = lines.flat_map(str::split_whitespace);
+            words.collect::<Vec<_>>().join(" ")
+        };
         let guide = words(include_str!("../../docs/kernels.md"));
         let here = include_str!("kernels.rs");
         let (_, kernels) = here.split_once("\n#[kernel]\n").unwrap();

@@ -21,9 +21,12 @@ fn its_kernels_with_barriers_are_loops_over_threads() {
     const { assert!(<matrix_product as BlockKernel<2>>::IN_PHASES) };
 }
 
-/// A text without what separates its words.
+/// The words of a text, without comments of code: each file has lines of its own width.
 fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let lines = text.lines();
+    let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+    let words = lines.flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Fractions of both signs.
