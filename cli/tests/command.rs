@@ -108,7 +108,7 @@ fn devices_are_listed_in_three_ways() {
     assert!(json["unavailable"].is_array());
     for device in devices {
         let fields = device.as_object().unwrap();
-        assert_eq!(fields.len(), 23, "{device}");
+        assert_eq!(fields.len(), 25, "{device}");
         assert!(device["multiprocessors"].as_u64().unwrap() >= 1);
         assert_eq!(device["max_grid_blocks"].as_array().unwrap().len(), 3);
     }
