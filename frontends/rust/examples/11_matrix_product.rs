@@ -4,8 +4,7 @@ use quipu::prelude::*;
 
 const TILE: usize = 16;
 
-/// `c = a * b`, in blocks of `TILE` by `TILE` threads of one element each. Beyond the borders are
-/// zeros.
+/// `c = a * b`, in blocks of `TILE` by `TILE` threads. Beyond the borders are zeros.
 #[kernel]
 async fn matrix_product(
     acc: &impl BlockAccelerator<2>,
