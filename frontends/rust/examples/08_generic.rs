@@ -1,5 +1,4 @@
-//! A generic kernel, with device functions and structs as arguments: how much of a square a shape
-//! covers.
+//! A generic kernel with device functions and structs: how much of a square a shape covers.
 
 use quipu::prelude::*;
 

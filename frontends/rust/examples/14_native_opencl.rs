@@ -1,6 +1,5 @@
-//! Native calls: a kernel that is compiled and launched by hand, with OpenCL's own functions,
-//! between two that are not. Any library that takes a `cl_command_queue` or a `CUstream` is called
-//! in this way.
+//! Native calls: a kernel that is launched by hand with OpenCL's own functions. Any library that
+//! takes a `cl_command_queue` or a `CUstream` is called in this way.
 
 use cl3::command_queue::enqueue_nd_range_kernel;
 use cl3::event::release_event;
