@@ -243,8 +243,8 @@ fn fill_past_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
         assert!(line.as_ptr().addr().is_multiple_of(16));
         let to: *mut __m128i = line.as_mut_ptr().cast();
         for (at, value) in values.into_iter().enumerate() {
-            // SAFETY: the place is one of the line's four, each of which begins at a multiple of
-            // 16, as just checked.
+            // SAFETY: the place is one of the line's four. Each begins at a multiple of 16, as just
+            // checked.
             unsafe { _mm_stream_si128(to.add(at), value) };
         }
     }

@@ -1,8 +1,8 @@
 //! `quipu trace`: the commands of a traced program, as a page, a picture and a table.
 //!
 //! A trace is the file that `QUIPU_TRACE=file.json` makes any program write
-//! (`quipu_scheduler::trace` describes the format). It goes through three steps, each of which can
-//! be had on its own:
+//! (`quipu_scheduler::trace` describes the format). It goes through three steps. Each can be had on
+//! its own:
 //!
 //! 1. [`Trace::read`] takes the events in one at a time, so the file's size is no matter, only the
 //!    number of commands is; a file without its end, from a program that died, is read as far as it

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// A session of the client's that has run commands of two queues, one of which waits for what never
-/// comes.
+/// A session of the client's that has run commands of two queues. A command of one queue waits for
+/// ever.
 fn busy_session(home: &Path, address: &str) -> Connection {
     let folder = Folder::open(home.to_owned()).unwrap();
     let node = Nodes::of(&folder).list().unwrap().remove(0);

@@ -32,7 +32,7 @@
 //!
 //! * `Segment::followed`: a command that waits for the segment's writer and fails with it. Where
 //!   that command wrote the neighbour, one wait is enough for both.
-//! * The [`Chain`]: commands that use the object, each of which waits for the one before. A segment
+//! * The [`Chain`]: commands that use the object. Each waits for the one before. A segment
 //!   needs to know the newest reader of the chain alone.
 //!
 //! A command ends after all its waits, also when it fails or is cancelled. So a wait that is
@@ -320,8 +320,7 @@ impl Tracker {
             .for_each(|poison| recorder.discard(poison));
     }
 
-    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with the bytes
-    /// between them.
+    /// As [`record`](Self::record), of rows. They and the bytes between them are valid in `space`.
     pub(crate) fn record_rows(
         &mut self,
         region: &Region,
@@ -583,9 +582,9 @@ impl Tracker {
         poisoned
     }
 
-    /// The migration `id` of `range` failed. Bytes of which a writer of rows has changed the home,
-    /// and that nobody has used since, are at home again where they were. If `fails_all`, whoever
-    /// writes others of these rows fails with the migration.
+    /// The migration `id` of `range` failed. A writer of rows may have changed the home of bytes
+    /// that nobody has used since: they are at home again where they were. If `fails_all`, a
+    /// command that writes others of these rows fails with the migration.
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn not_brought(
         &mut self,

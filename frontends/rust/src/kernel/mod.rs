@@ -49,6 +49,7 @@ mod call;
 mod checked_elements_tests;
 mod native;
 mod overlap;
+mod pass;
 mod passing;
 #[cfg(debug_assertions)]
 mod precompiled;
@@ -63,17 +64,20 @@ pub use argument::{
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
 pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
-pub use call::{Call, Launch, Pass, PassAll};
+pub use call::{Call, Launch};
 pub use native::{Native, native};
+pub use pass::{Pass, PassAll};
 
 pub(crate) use argument::{collect, host_views, placed, refuse_gaps};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
-pub(crate) use call::cannot_run;
 #[cfg(feature = "serve")]
-pub(crate) use call::{Called, Kept, KeptValue};
+pub(crate) use call::Called;
+pub(crate) use call::cannot_run;
 #[cfg(feature = "serve")]
 pub(crate) use overlap::region_of;
 pub(crate) use overlap::{refuse_overlap, rows_with_gaps};
+#[cfg(feature = "serve")]
+pub(crate) use pass::{Kept, KeptValue};
 pub(crate) use passing::{Lengths, Passing};
 #[cfg(debug_assertions)]
 pub(crate) use precompiled::all as precompiled;
