@@ -181,11 +181,10 @@ impl Context {
     }
 
     /// The device that a program means, which has to be of this context.
-    pub(crate) fn device(&self, device: cl_device_id) -> Result<Ref<Device>> {
-        let device = Ref::<Device>::of(device)?;
-        let is_ours = self.devices.iter().any(|ours| ours.is(&device));
-        ensure(is_ours, CL_INVALID_DEVICE)?;
-        Ok(device)
+    pub(crate) fn device(&self, device: cl_device_id) -> Result<&Ref<Device>> {
+        let mut devices = self.devices.iter();
+        let ours = devices.find(|ours| ours.handle() == device);
+        ours.ok_or(Code(CL_INVALID_DEVICE))
     }
 }
 

@@ -391,9 +391,9 @@ impl Kernel {
     }
 
     /// The device that a program asks about: it may leave it out if there is one.
-    fn device(&self, device: cl_device_id) -> Result<Ref<Device>> {
+    fn device(&self, device: cl_device_id) -> Result<&Ref<Device>> {
         match &self.context().devices[..] {
-            [one] if device.is_null() => Ok(one.clone()),
+            [one] if device.is_null() => Ok(one),
             _ => self.context().device(device),
         }
     }
@@ -622,16 +622,16 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
         let device = kernel.device(device)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
-        let code = kernel.code_for(&device);
+        let code = kernel.code_for(device);
         let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
         let required = code.info.required_local_size;
         match name {
-            CL_KERNEL_WORK_GROUP_SIZE => answer.value(code.group_items(&device)),
+            CL_KERNEL_WORK_GROUP_SIZE => answer.value(code.group_items(device)),
             CL_KERNEL_COMPILE_WORK_GROUP_SIZE => {
                 answer.slice(&required.unwrap_or_default().map(|size| size as usize))
             }
             CL_KERNEL_LOCAL_MEM_SIZE => {
-                let attributes = code.attributes(&device);
+                let attributes = code.attributes(device);
                 let arguments = kernel.arguments();
                 let bytes = arguments
                     .set
@@ -646,12 +646,12 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
                 answer.value::<cl_ulong>(bytes.fold(own, u64::saturating_add))
             }
             CL_KERNEL_PRIVATE_MEM_SIZE => {
-                let attributes = code.attributes(&device);
+                let attributes = code.attributes(device);
                 let own = attributes.and_then(|attributes| attributes.private_bytes);
                 answer.value::<cl_ulong>(own.unwrap_or(code.info.private_bytes))
             }
             CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => {
-                let attributes = code.attributes(&device);
+                let attributes = code.attributes(device);
                 let multiple = attributes.and_then(|attributes| attributes.preferred_block_threads);
                 let multiple = multiple.map(|multiple| multiple as usize);
                 answer.value(multiple.unwrap_or_else(|| device.preferred_multiple()))
@@ -676,7 +676,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
     entry(|| {
         let kernel = Ref::<Kernel>::of(kernel)?;
         let device = kernel.device(device)?;
-        let code = kernel.code_for(&device);
+        let code = kernel.code_for(device);
         let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
         // Other compilers do not say how they divide a group into sub-groups.
         ensure(device.has_own_compiler(), CL_INVALID_OPERATION)?;
@@ -707,7 +707,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                 let [count] = given()? else {
                     return fail(CL_INVALID_VALUE);
                 };
-                let most = code.group_items(&device).min(device.most_items_along()[0]);
+                let most = code.group_items(device).min(device.most_items_along()[0]);
                 let wanted = match least {
                     Some(least) => count.saturating_mul(least),
                     None if *count == 1 => most,
@@ -733,7 +733,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                 }
             }
             CL_KERNEL_MAX_NUM_SUB_GROUPS => {
-                let most = code.group_items(&device);
+                let most = code.group_items(device);
                 answer.value(least.map_or(1, |least| most.div_ceil(least)))
             }
             // None is wanted by an attribute.

@@ -59,7 +59,7 @@ fn make(
     said: Vec<cl_queue_properties>,
 ) -> Result<*mut c_void> {
     let context = Ref::<Context>::of(context)?;
-    let device = context.device(device)?;
+    let device = context.device(device)?.clone();
     const KNOWN: cl_command_queue_properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
         | CL_QUEUE_PROFILING_ENABLE
         | CL_QUEUE_ON_DEVICE

@@ -157,7 +157,9 @@ unsafe fn said(context: &Context, first: *const cl_semaphore_properties_khr) -> 
                 };
                 let address = usize::try_from(handle).unwrap_or_default();
                 devices = Some(vec![
-                    context.device(std::ptr::without_provenance_mut(address))?,
+                    context
+                        .device(std::ptr::without_provenance_mut(address))?
+                        .clone(),
                 ]);
             }
             _ => return fail(CL_INVALID_PROPERTY),

@@ -81,7 +81,7 @@ unsafe fn allocate(
             }
         };
         ensure(size != 0 && fits, CL_INVALID_BUFFER_SIZE)?;
-        let purpose = Purpose::Unified(kind, device, flags);
+        let purpose = Purpose::Unified(kind, device.cloned(), flags);
         context.shared.allocate(size, alignment, purpose)
     };
     // SAFETY: `code` is null or valid for a write: the contract of `allocate`.

@@ -296,7 +296,7 @@ pub(crate) unsafe extern "C" fn link_program(
         let devices: Vec<_> = match devices {
             [] => context.devices.clone(),
             some => {
-                let devices = some.iter().map(|device| context.device(*device));
+                let devices = some.iter().map(|device| context.device(*device).cloned());
                 devices.collect::<Result<_>>()?
             }
         };

@@ -517,7 +517,7 @@ pub(crate) unsafe extern "C" fn create_program_with_binary(
             .map(|(number, device)| {
                 // One device has one binary.
                 ensure(!devices[..number].contains(device), CL_INVALID_DEVICE)?;
-                context.device(*device)
+                context.device(*device).cloned()
             })
             .collect();
         let mut read = Vec::new();
