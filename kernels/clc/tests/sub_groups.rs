@@ -477,7 +477,7 @@ fn arithmetic<T: Number>() {
                 there(Some(2)),
                 there(lane.checked_sub(2)),
                 there(Some(lane + 2)),
-                there(Some((lane + 2) % lanes.len())),
+                there(Some((lane + 2) % 8)),
                 there(Some(lane / 4 * 4 + (lane + 2) % 4)),
                 there(Some(2)).plus(T::of(1)),
             ];

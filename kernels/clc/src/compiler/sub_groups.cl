@@ -129,13 +129,14 @@ OVER int sub_group_elect(void) { __q_meet(); return OWN == __q_first(); }
     OVER T sub_group_clustered_rotate(T x, int by, uint size) { \
         SLOT(T, OWN) = x; __q_meet(); size_t i = (LANE & ~(size_t)(size - 1)) | ((LANE + (size_t)by) & (size - 1)); \
         T r = SLOT(T, i < LIMIT - BASE ? BASE + i : OWN); __q_meet(); return r; }
-#define ITEMS ((long)(LIMIT - BASE))
+// A rotation goes around the largest sub-group, also where this one is smaller.
+#define MOST ((long)get_max_sub_group_size())
 #define EXCHANGES(T) \
     ALL_EQUAL(T) FIRST_HAS(T) TURNED(T) \
     FROM(T, broadcast, uint, by) MAP_TAKEN(sub_group_broadcast, T) \
     FROM(T, non_uniform_broadcast, uint, by) MAP_TAKEN(sub_group_non_uniform_broadcast, T) \
     FROM(T, shuffle, uint, by) FROM(T, shuffle_xor, uint, LANE ^ by) FROM(T, shuffle_up, uint, LANE - by) FROM(T, shuffle_down, uint, LANE + by) \
-    FROM(T, rotate, int, ((long)LANE + by % ITEMS + ITEMS) % ITEMS)
+    FROM(T, rotate, int, ((long)LANE + by % MOST + MOST) % MOST)
 #define MAP_TAKEN(name, T) \
     OVER T##2 name(T##2 a, uint i) { return (T##2)(name(a.x, i), name(a.y, i)); } \
     OVER T##3 name(T##3 a, uint i) { return (T##3)(name(a.x, i), name(a.y, i), name(a.z, i)); } \
