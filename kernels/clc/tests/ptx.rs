@@ -54,6 +54,14 @@ const KERNELS: &[(&str, &str, &str)] = &[
                 + fract(a, &b) + modf(a, &b) + length(v[i]); }",
         "sqrt.rn.f64",
     ),
+    (
+        "prints",
+        "void twice(local int *x) { for (int i = 0; i < 2; i++) printf(\"%s %p\\n\", \"local\", x); }
+         kernel void prints(global float4 *x, global int *n, char c) {
+            local int own[4]; own[0] = n[0];
+            printf(\"%d %5.2v4hlf %c %ld %%\\n\", n[1], x[0], c, (long)n[2]); printf(\"nothing\\n\"); twice(own); n[0] = printf(\"%u\", 1u); }",
+        "vprintf",
+    ),
 ];
 
 #[test]

@@ -53,6 +53,8 @@ pub struct Compiled {
     pub(crate) printed: Printed,
     /// The arguments of a kernel of a text; none of a printed one.
     pub(crate) text: Option<Vec<ParameterKind>>,
+    /// It calls `printf`.
+    pub(crate) prints: bool,
 }
 
 // SAFETY: CUDA's objects may be used by any thread.
@@ -239,6 +241,7 @@ pub(super) fn load(
         code: code.clone(),
         printed,
         text: None,
+        prints: false,
     };
     look_up(device, &mut compiled).map_err(|error| {
         let what = format!("load kernel '{}'", compiled.printed.entry);

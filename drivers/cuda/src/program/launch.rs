@@ -232,6 +232,8 @@ impl Call {
     }
 }
 
+unsafe extern "C" fn nothing(_: *mut c_void) {}
+
 impl Launch<'_> {
     /// Puts it into a stream.
     pub(crate) fn put(
@@ -242,6 +244,11 @@ impl Launch<'_> {
         let own = self.own_memory(live)?;
         let mut values = Values::default();
         self.call(&own, &mut values)?.put(&mut values, stream)?;
+        if self.compiled.prints {
+            // CUDA writes out what kernels have printed before it calls a function of the host.
+            // SAFETY: the function calls nothing, and takes no argument.
+            unsafe { stream.call(nothing, null_mut()) }?;
+        }
         Ok(self.fault(own))
     }
 

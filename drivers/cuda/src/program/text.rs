@@ -110,10 +110,9 @@ pub(super) fn compile(
         }
         .into());
     }
-    let mut image = program
-        .ptx(entry, device.capability)
-        .map_err(failed)?
-        .into_bytes();
+    let ptx = program.ptx(entry, device.capability).map_err(failed)?;
+    let prints = ptx.contains("vprintf");
+    let mut image = ptx.into_bytes();
     image.push(0);
     let printed = Printed {
         language: "PTX",
@@ -131,6 +130,7 @@ pub(super) fn compile(
     };
     let mut compiled = load(device, code, printed, &image)?;
     compiled.text = Some(parameters);
+    compiled.prints = prints;
     Ok(compiled)
 }
 

@@ -11,10 +11,12 @@
 //!    launch are given. A parameter has the offset.
 //! 4. Atomic accesses keep their orders by barriers of memory ([`orders`]).
 //! 5. The size that a kernel requires of its groups is written as PTX's `.reqntid`.
-//! 6. Functions that are still called and not there are refused by name: mathematical functions of
-//!    the system's library, images, `printf` and sub-groups among them.
+//! 6. `printf` becomes the function of their driver ([`print`]).
+//! 7. Functions that are still called and not there are refused by name: mathematical functions of
+//!    the system's library, images and sub-groups among them.
 
 mod orders;
+mod print;
 
 use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};
@@ -149,6 +151,7 @@ pub(super) fn compile(
         LLVMSetValueName2(parameter, name.as_ptr().cast(), name.len());
     }
     let machine = machine(capability)?;
+    print::lower(context, module);
     module.run("globaldce", machine)?;
     let mut text = adapted(&module.text(), kernel);
     let required = sub_groups::numbers(context, function, "reqd_work_group_size");
@@ -210,6 +213,9 @@ fn parsed(context: Context, text: &str) -> Result<Module, Fault> {
 fn refuse_missing(module: Module) -> Result<(), Fault> {
     for function in library::missing(module) {
         let name = function.name();
+        if name == print::FUNCTION {
+            continue;
+        }
         let name = match name.strip_prefix("llvm.") {
             Some(own) => match own.split('.').next() {
                 Some(of) if WITHOUT_CODE.contains(&of) => of,
