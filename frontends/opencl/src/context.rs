@@ -72,7 +72,8 @@ impl Drop for Callbacks {
     }
 }
 
-fn is_finished(event: &quipu_scheduler::Event) -> bool {
+/// True if an event is over, however it ended.
+pub(crate) fn is_finished(event: &quipu_scheduler::Event) -> bool {
     matches!(event.phase(), Phase::Complete | Phase::Failed)
 }
 

@@ -13,7 +13,7 @@ use crate::platform::{
     EXTENSIONS, VERSION, VERSION_TEXT, handle, is_on_host, named, names, version, versions,
 };
 use crate::semaphore;
-use crate::svm::CAPABILITIES;
+use crate::svm;
 use crate::unified;
 use opencl_sys::*;
 use quipu::DeviceKind;
@@ -644,10 +644,7 @@ impl Device {
             }
             // None: it has to be a day, and so is one before there were any.
             CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
-            CL_DEVICE_SVM_CAPABILITIES => answer.value(match is_on_host(&self.core) {
-                true => CAPABILITIES,
-                false => 0,
-            }),
+            CL_DEVICE_SVM_CAPABILITIES => answer.value(svm::capabilities(self)),
             CL_DEVICE_UUID_KHR => answer.value(self.uuid()),
             CL_DRIVER_UUID_KHR => answer.value(uuid_of(&format!("Quipu {}", driver_version()))),
             CL_DEVICE_LUID_VALID_KHR => answer.truth(false),

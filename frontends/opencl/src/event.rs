@@ -59,22 +59,18 @@ impl Event {
         })
     }
 
-    /// The event that a command waits for that has this event in its list: in an in-order queue,
-    /// all before it are over then.
-    fn awaited(&self, by: Option<&Ref<Queue>>) -> quipu_scheduler::Event {
-        let own = self.queue.as_ref().filter(|own| !own.is_out_of_order());
-        match own {
-            Some(own) if !by.is_some_and(|by| by.is(own)) => {
-                if let Some(turn) = self.turn.get() {
-                    return turn.clone();
-                }
-                // It may be over at once, and what it makes ready may run here and ask for the turn
-                // itself.
-                let turn = self.context.core.in_turn(&self.core);
-                self.turn.get_or_init(|| turn).clone()
-            }
-            _ => self.core.clone(),
+    /// The event that a command of another queue waits for if this event is in its list: of a
+    /// command of an in-order queue, all commands before it are over then.
+    fn awaited(&self) -> quipu_scheduler::Event {
+        if self.queue.as_ref().is_none_or(|own| own.is_out_of_order()) {
+            return self.core.clone();
         }
+        if let Some(turn) = self.turn.get() {
+            return turn.clone();
+        }
+        // It may be over at once, and what it makes ready may run here and ask for the turn itself.
+        let turn = self.context.core.in_turn(&self.core);
+        self.turn.get_or_init(|| turn).clone()
     }
 
     /// True if this process knows when the command starts.
@@ -124,26 +120,31 @@ impl Event {
     }
 }
 
-/// The events that a command of a queue is to wait for.
+/// The events that a command of a queue is to wait for: first those of the queue itself, of which
+/// there are as many as the number that is given beside them.
 ///
 /// # Safety
 /// The pointer is null, or valid for reads of so many handles.
 pub(crate) unsafe fn wait_list(
-    context: &Ref<Context>,
-    by: Option<&Ref<Queue>>,
+    by: &Ref<Queue>,
     count: cl_uint,
     events: *const cl_event,
-) -> Result<Waits> {
+) -> Result<(Waits, usize)> {
     // SAFETY: as the caller promises.
     let events = unsafe { list(count as usize, events) };
     let events = events.ok_or(Code(CL_INVALID_EVENT_WAIT_LIST))?;
-    let mut waits = Waits::new();
+    let (mut waits, mut own) = (Waits::new(), 0);
     for event in events {
         let event = Ref::<Event>::of(*event).map_err(|_| Code(CL_INVALID_EVENT_WAIT_LIST))?;
-        ensure(event.context.is(context), CL_INVALID_CONTEXT)?;
-        waits.push(event.awaited(by));
+        ensure(event.context.is(&by.context), CL_INVALID_CONTEXT)?;
+        if event.queue.as_ref().is_some_and(|queue| queue.is(by)) {
+            waits.insert(own, event.core.clone());
+            own += 1;
+        } else {
+            waits.push(event.awaited());
+        }
     }
-    Ok(waits)
+    Ok((waits, own))
 }
 
 #[unsafe(export_name = "clWaitForEvents")]

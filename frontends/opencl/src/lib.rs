@@ -16,7 +16,7 @@
 //! | `dispatch` | the table of functions that loaders call through |
 //! | `icd` | a platform's functions for loaders |
 //! | `platform`, `device`, `context`, `queue` | devices, groups of them, and queues |
-//! | `memory` | buffers, and the common part of buffers and images |
+//! | `memory`, `mapped` | buffers, and the common part of buffers and images; their mappings |
 //! | `address`, `content_size` | buffers whose addresses programs know; sizes of their contents in use |
 //! | `image`, `sampler` | images: their formats and layout, and how kernels read them |
 //! | `program`, `kernel` | programs and their kernels |
@@ -55,6 +55,7 @@ mod icd;
 mod image;
 mod info;
 mod kernel;
+mod mapped;
 mod memory;
 mod platform;
 mod program;

@@ -6,12 +6,12 @@ use crate::context::{Callbacks, Context, pairs};
 use crate::handle::{Ref, object, release, retain};
 use crate::image::Image;
 use crate::info::Answer;
+use crate::mapped::Mapped;
 use opencl_sys::*;
 use quipu_scheduler::{Access, AccessMode, MemoryRef};
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct Memory {
     pub(crate) context: Ref<Context>,
@@ -28,7 +28,7 @@ pub(crate) struct Memory {
     properties: Vec<cl_mem_properties>,
     /// The properties of an image, if it is one.
     pub(crate) image: Option<Image>,
-    maps: Mutex<Vec<Map>>,
+    pub(crate) mapped: Mapped,
     callbacks: Callbacks,
 }
 
@@ -38,25 +38,6 @@ object!(Memory, CL_INVALID_MEM_OBJECT);
 unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
-
-/// Bytes that the program has mapped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Map {
-    /// The address that the program was given.
-    pub(crate) address: usize,
-    /// The first byte, counted from the beginning of the buffer.
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    /// True if the program may write there.
-    pub(crate) writes: bool,
-}
-
-impl Map {
-    /// True if both have bytes in common.
-    pub(crate) fn shares(&self, other: &Self) -> bool {
-        self.offset < other.offset + other.length && other.offset < self.offset + self.length
-    }
-}
 
 const ACCESS: cl_mem_flags = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
 pub(crate) const HOST_POINTER: cl_mem_flags =
@@ -164,7 +145,7 @@ impl Memory {
             parent: of.parent,
             properties: of.properties,
             image: of.image,
-            maps: Mutex::default(),
+            mapped: Mapped::default(),
             callbacks: Callbacks::default(),
         })?;
         Ok(memory.give())
@@ -202,10 +183,6 @@ impl Memory {
         self.flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS) == 0
     }
 
-    pub(crate) fn maps(&self) -> MutexGuard<'_, Vec<Map>> {
-        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// True if kernels may only write it.
     pub(crate) fn is_write_only(&self) -> bool {
         self.flags & CL_MEM_WRITE_ONLY != 0
@@ -232,7 +209,7 @@ impl Memory {
             // What an image over a buffer shares with it is the buffer's.
             CL_MEM_HOST_PTR | CL_MEM_OFFSET if self.is_image_over() => answer.value(0_usize),
             CL_MEM_HOST_PTR => answer.value(self.host_pointer),
-            CL_MEM_MAP_COUNT => answer.value(self.maps().len() as cl_uint),
+            CL_MEM_MAP_COUNT => answer.value(self.mapped.count() as cl_uint),
             CL_MEM_REFERENCE_COUNT => answer.value(this.references()),
             CL_MEM_CONTEXT => answer.value(self.context.handle()),
             CL_MEM_ASSOCIATED_MEMOBJECT => answer.value(

@@ -1,12 +1,14 @@
 //! Command queues.
 
 use crate::code::{Code, Result, create, ensure, entry, fail};
-use crate::context::{Context, pairs};
+use crate::context::{Context, is_finished, pairs};
 use crate::device::Device;
+use crate::event::Waits;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_scheduler::{Priority, QueueOptions};
+use quipu_scheduler::{EventId, Priority, QueueOptions};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +23,26 @@ pub(crate) struct Queue {
     number: u64,
     /// The last command that reads or writes the host's memory, of an in-order queue.
     last_of_host_memory: Mutex<Option<quipu_scheduler::Event>>,
+    held_back: Mutex<HeldBack>,
+}
+
+/// Events that all later commands of an in-order queue wait for already.
+#[derive(Default)]
+struct HeldBack {
+    by: BTreeMap<EventId, quipu_scheduler::Event>,
+    /// Events that are over are forgotten when there are so many.
+    compact_at: usize,
+}
+
+impl HeldBack {
+    fn add(&mut self, events: Waits) {
+        self.by
+            .extend(events.into_iter().map(|event| (event.id(), event)));
+        if self.by.len() > self.compact_at {
+            self.by.retain(|_, event| !is_finished(event));
+            self.compact_at = 2 * self.by.len();
+        }
+    }
 }
 
 impl Drop for Queue {
@@ -42,6 +64,38 @@ impl Queue {
 
     pub(crate) fn last_of_host_memory(&self) -> MutexGuard<'_, Option<quipu_scheduler::Event>> {
         self.last_of_host_memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds back all later commands of an in-order queue until these events of other queues are
+    /// over, however they end. A command that was just enqueued has them in its list, and a later
+    /// command must not come before it. Otherwise the later one would read the host's memory, or
+    /// memory that the other queue uses, before that queue has done its part.
+    ///
+    /// The events are held by a barrier of the core. It does not wait for earlier commands, so the
+    /// later ones may still run beside them.
+    pub(crate) fn hold_back(&self, events: &[quipu_scheduler::Event]) {
+        // Commands of a queue with profiling run one at a time.
+        if self.is_out_of_order() || self.is_profiled() {
+            return;
+        }
+        let open: Waits = {
+            let held = self.held_back();
+            let is_new = |event: &&quipu_scheduler::Event| {
+                !held.by.contains_key(&event.id()) && !is_finished(event)
+            };
+            let new = events.iter().filter(is_new);
+            new.map(quipu_scheduler::Event::as_order).collect()
+        };
+        // A device that is lost takes no barrier, and no command that it would hold back.
+        if !open.is_empty() && self.core.barrier(&open).is_ok() {
+            self.held_back().add(open);
+        }
+    }
+
+    fn held_back(&self) -> MutexGuard<'_, HeldBack> {
+        self.held_back
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,6 +137,7 @@ fn make(
     let queue = Ref::new(Queue {
         number: context.queues.add(&core),
         last_of_host_memory: Mutex::default(),
+        held_back: Mutex::default(),
         core,
         context,
         device,

@@ -266,9 +266,10 @@ unsafe fn command<'q>(
     let semaphores = unsafe { Semaphore::of_queue(queue, semaphores, handles) }?;
     // SAFETY: as the caller promises.
     let command = unsafe { Command::new(queue, count, events, event) }?;
-    let mut waits = command.waits.iter();
-    let has_failed = waits.any(|event| matches!(event.phase(), Phase::Failed));
-    ensure(!has_failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)?;
+    ensure(
+        !command.has_failed_wait(),
+        CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+    )?;
     Ok((semaphores, command))
 }
 
@@ -286,14 +287,10 @@ pub(crate) unsafe extern "C" fn enqueue_wait_semaphores(
         // SAFETY: as the program promises.
         let made = unsafe { command(&queue, semaphores, handles, count, events, event) }?;
         let (semaphores, mut command) = made;
-        command
-            .waits
-            .extend(semaphores.iter().map(|one| one.take()));
-        let core = match command.queue.is_out_of_order() {
-            true => command.core_nothing()?,
-            // What comes after it in the queue comes after the signal.
-            false => command.queue.core.barrier(&command.waits)?,
-        };
+        for one in semaphores {
+            command.wait_for(one.take());
+        }
+        let core = command.core_nothing()?;
         command.give(core, CL_COMMAND_SEMAPHORE_WAIT_KHR)
     })
 }

@@ -20,13 +20,25 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The capabilities of devices that work in the host's memory.
-pub(crate) const CAPABILITIES: cl_device_svm_capabilities = CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
-    | CL_DEVICE_SVM_FINE_GRAIN_BUFFER
-    | CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
+/// `CL_DEVICE_SVM_CAPABILITIES`: devices that work in other memory than the host's have none.
+/// Atomic operations of a kernel are those of the processor, and so the host sees them as they are,
+/// if the kernel's language has them.
+pub(crate) fn capabilities(device: &Device) -> cl_device_svm_capabilities {
+    let memory = CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
+        | CL_DEVICE_SVM_FINE_GRAIN_BUFFER
+        | CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
+    match (
+        is_on_host(&device.core),
+        device.features().optional_language,
+    ) {
+        (false, _) => 0,
+        (true, false) => memory,
+        (true, true) => memory | CL_DEVICE_SVM_ATOMICS,
+    }
+}
 
-/// The alignment of shared memory, and the largest that can be asked for: that of the largest
-/// vector.
+/// The size of the largest vector: the alignment of shared memory if none is asked for, and the
+/// longest pattern of a fill.
 const ALIGNMENT: usize = 128;
 
 /// The purpose for which an allocation was asked for.
@@ -67,7 +79,7 @@ impl Shared {
     }
 
     /// Allocates so many bytes, which are not none. An alignment of zero is that of the largest
-    /// vector.
+    /// vector. Programs also ask for more, such as that of pages.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -78,10 +90,7 @@ impl Shared {
             0 => ALIGNMENT,
             asked => asked as usize,
         };
-        ensure(
-            size != 0 && alignment.is_power_of_two() && alignment <= ALIGNMENT,
-            CL_INVALID_VALUE,
-        )?;
+        ensure(size != 0 && alignment.is_power_of_two(), CL_INVALID_VALUE)?;
         let layout = Layout::from_size_align(size, alignment);
         let layout = layout.map_err(|_| Code(CL_INVALID_VALUE))?;
         // SAFETY: the layout has a size.
@@ -143,15 +152,21 @@ pub(crate) unsafe extern "C" fn svm_alloc(
     let body = || {
         let context = Ref::<Context>::of(context)?;
         const ACCESS: cl_svm_mem_flags = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
+        const KNOWN: cl_svm_mem_flags = ACCESS | CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS;
+        let with_atomics = flags & CL_MEM_SVM_ATOMICS != 0;
         ensure(
-            flags & !(ACCESS | CL_MEM_SVM_FINE_GRAIN_BUFFER) == 0
-                && (flags & ACCESS).count_ones() <= 1,
+            flags & !KNOWN == 0
+                && (flags & ACCESS).count_ones() <= 1
+                && (!with_atomics || flags & CL_MEM_SVM_FINE_GRAIN_BUFFER != 0),
             CL_INVALID_VALUE,
         )?;
+        let least = match with_atomics {
+            true => CL_DEVICE_SVM_ATOMICS,
+            false => CL_DEVICE_SVM_COARSE_GRAIN_BUFFER,
+        };
         let mut devices = context.devices.iter();
-        // Those that work in other memory have none.
         let fits = devices.any(|device| {
-            is_on_host(&device.core) && size as u64 <= device.core.properties().max_buffer
+            capabilities(device) & least != 0 && size as u64 <= device.core.properties().max_buffer
         });
         ensure(fits, CL_INVALID_VALUE)?;
         context.shared.allocate(size, alignment, Purpose::Shared)
@@ -194,18 +209,18 @@ pub(crate) fn enqueue(
     task: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     ensure(is_on_host(&command.queue.device.core), CL_INVALID_OPERATION)?;
-    let request = Request {
-        waits: &command.waits,
-        unknown_access: true,
-        ..Request::default()
+    let task = move |_: &[RawArgument]| {
+        task();
+        Ok(())
     };
-    let core = command.queue.core.host_task(
-        move |_| {
-            task();
-            Ok(())
-        },
-        &request,
-    )?;
+    let core = command.enqueue(|waits| {
+        let request = Request {
+            waits,
+            unknown_access: true,
+            ..Request::default()
+        };
+        Ok(command.queue.core.host_task(task, &request)?)
+    })?;
     command.give_and_wait(core, kind, blocking)
 }
 

@@ -449,9 +449,12 @@ fn kernels_and_the_host_share_memory_by_its_addresses() {
     unsafe {
         let allocate =
             |size, alignment| clSVMAlloc()(setup.context, CL_MEM_READ_WRITE, size, alignment);
-        assert!(
-            allocate(0, 0).is_null() && allocate(64, 3).is_null() && allocate(64, 4096).is_null()
-        );
+        assert!(allocate(0, 0).is_null() && allocate(64, 3).is_null());
+        for alignment in [1, 128, 256, 4096, 1 << 20] {
+            let aligned = allocate(64, alignment);
+            assert!(!aligned.is_null() && aligned.addr().is_multiple_of(alignment as usize));
+            clSVMFree()(setup.context, aligned);
+        }
         let list: *mut *mut i32 = allocate(8 * size_of::<*mut i32>(), 0).cast();
         let numbers: *mut i32 = allocate(64 * size_of::<i32>(), 0).cast();
         assert!(numbers.addr().is_multiple_of(128));

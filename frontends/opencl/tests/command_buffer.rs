@@ -542,3 +542,83 @@ fn mistakes_have_their_codes() {
     });
     assert_eq!(code, CL_INVALID_VALUE);
 }
+
+#[test]
+fn what_waits_for_another_queue_is_in_the_order_of_its_own_queue() {
+    let setup = Setup::with(0);
+    // Takes long enough to fill again and again that a copy could come before the last fill.
+    const LARGE: usize = 16 << 20;
+    const END: usize = 64;
+    let extension = Extension::new();
+    let out_of_order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    // SAFETY: the context's device.
+    let queue = |properties| {
+        made(|code| unsafe {
+            clCreateCommandQueue()(setup.context, setup.device, properties, code)
+        })
+    };
+    let (writer, reader) = (queue(out_of_order), queue(0));
+    let large = setup.buffer(&vec![0_u8; LARGE]);
+    let [shared, own, copied] = [(); 3].map(|()| setup.buffer(&[0_u8; END]));
+    let buffer = extension.create(&[writer, reader], 0);
+    let fill = |queue, of, size, after: &[u32]| {
+        let (mut point, pattern) = (0, 7_u8);
+        let first = if after.is_empty() {
+            null()
+        } else {
+            after.as_ptr()
+        };
+        // SAFETY: a pattern of one byte; as many points; where the point goes.
+        ok(unsafe {
+            extension.fill.unwrap()(
+                buffer,
+                queue,
+                null(),
+                of,
+                (&raw const pattern).cast(),
+                1,
+                0,
+                size,
+                after.len() as u32,
+                first,
+                &raw mut point,
+                null_mut(),
+            )
+        });
+        point
+    };
+    let mut before = fill(writer, large, LARGE, &[]);
+    for _ in 1..16 {
+        before = fill(writer, large, LARGE, &[before]);
+    }
+    let written = fill(writer, shared, END, &[before]);
+    fill(reader, own, END, &[written]);
+    // SAFETY: both have so many bytes there; no lists.
+    ok(unsafe {
+        extension.copy.unwrap()(
+            buffer,
+            reader,
+            null(),
+            shared,
+            copied,
+            0,
+            0,
+            END,
+            0,
+            null(),
+            null_mut(),
+            null_mut(),
+        )
+    });
+    ok(extension.finalize(buffer));
+    ok(extension.enqueue(buffer));
+    // SAFETY: a handle.
+    ok(unsafe { clFinish()(writer) });
+    assert_eq!(setup.read::<u8>(copied, END), [7; END]);
+    // SAFETY: handles, which are not used any more.
+    unsafe {
+        ok(extension.release.unwrap()(buffer));
+        ok(clReleaseCommandQueue()(writer));
+        ok(clReleaseCommandQueue()(reader));
+    }
+}

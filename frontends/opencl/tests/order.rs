@@ -249,61 +249,6 @@ fn queues_order_each_other_by_events_alone() {
 }
 
 #[test]
-fn commands_of_an_in_order_queue_on_different_buffers_overlap_also_beside_other_queues() {
-    let setup = Setup::with(0);
-    // SAFETY: the context's device.
-    let other =
-        made(|code| unsafe { clCreateCommandQueue()(setup.context, setup.device, 0, code) });
-    let mut bytes = vec![0_i32; COUNT];
-    let flags = CL_MEM_USE_HOST_PTR;
-    let first = bytes.as_mut_ptr();
-    // SAFETY: there are as many bytes, and they stay.
-    let on_host =
-        made(|code| unsafe { clCreateBuffer()(setup.context, flags, BYTES, first.cast(), code) });
-    let held = setup.buffer(&[0; COUNT]);
-    let fill = |queue, buffer: cl_mem, value: i32, after: &[cl_event]| {
-        let list = match after {
-            [] => null(),
-            _ => after.as_ptr(),
-        };
-        let count = after.len() as u32;
-        // SAFETY: four bytes of pattern; the list has so many events.
-        unsafe {
-            let pattern = (&raw const value).cast();
-            ok(clEnqueueFillBuffer()(
-                queue,
-                buffer,
-                pattern,
-                4,
-                0,
-                BYTES,
-                count,
-                list,
-                null_mut(),
-            ));
-            ok(clFlush()(queue));
-        }
-    };
-    // The buffer was another queue's, whose commands are over.
-    fill(other, on_host, 1, &[]);
-    // SAFETY: a handle.
-    ok(unsafe { clFinish()(other) });
-    let gate = user(&setup);
-    fill(setup.queue, held, 2, &[gate]);
-    fill(setup.queue, on_host, 3, &[]);
-    let start = std::time::Instant::now();
-    // SAFETY: the command writes whole words.
-    let last = || unsafe { first.add(COUNT - 1).read_volatile() };
-    while last() != 3 && start.elapsed() < LONG {
-        std::thread::yield_now();
-    }
-    let before = last();
-    complete(gate);
-    setup.finish();
-    assert_eq!(before, 3);
-}
-
-#[test]
 fn a_buffer_of_two_queues_keeps_the_order_of_each() {
     let setup = Setup::with(0);
     // SAFETY: the context's device.
@@ -634,6 +579,55 @@ fn mappings_and_migrations_have_times_and_ends() {
             assert!(times.is_sorted(), "{times:?}");
         }
     }
+}
+
+#[test]
+fn a_mapping_is_there_unless_its_command_fails() {
+    let setup = Setup::with(0);
+    let buffer = setup.buffer(&[0; COUNT]);
+    let failed = user(&setup);
+    // SAFETY: a handle.
+    ok(unsafe { clSetUserEventStatus()(failed, -5) });
+    let list = |after: Option<&cl_event>| match after {
+        Some(after) => (1, std::ptr::from_ref(after)),
+        None => (0, null()),
+    };
+    let map = |after: Option<&cl_event>| {
+        let (count, first) = list(after);
+        let flags = CL_MAP_READ | CL_MAP_WRITE;
+        // SAFETY: the list has so many events.
+        made(|code| unsafe {
+            let (queue, none) = (setup.queue, null_mut());
+            clEnqueueMapBuffer()(
+                queue, buffer, CL_FALSE, flags, 0, BYTES, count, first, none, code,
+            )
+        })
+    };
+    let unmap = |pointer, after: Option<&cl_event>| {
+        let (count, first) = list(after);
+        // SAFETY: the list has so many events.
+        unsafe { clEnqueueUnmapMemObject()(setup.queue, buffer, pointer, count, first, null_mut()) }
+    };
+    let count = || {
+        let mut count = 7_u32;
+        let room = (&raw mut count).cast();
+        // SAFETY: room for the answer.
+        ok(unsafe { clGetMemObjectInfo()(buffer, CL_MEM_MAP_COUNT, 4, room, null_mut()) });
+        count
+    };
+    let pointer = map(Some(&failed));
+    setup.finish();
+    assert_eq!((count(), unmap(pointer, None)), (0, CL_INVALID_VALUE));
+    // A part that is mapped to be written cannot be mapped again, and this one is not.
+    let pointer = map(None);
+    setup.finish();
+    assert_eq!(count(), 1);
+    ok(unmap(pointer, Some(&failed)));
+    setup.finish();
+    assert_eq!(count(), 1);
+    ok(unmap(pointer, None));
+    setup.finish();
+    assert_eq!((count(), unmap(pointer, None)), (0, CL_INVALID_VALUE));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Shared virtual memory that is moved.
+//! Shared virtual memory: its atomic operations, and moving it.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -8,6 +8,7 @@ use opencl_sys::cl_icd::clEnqueueSVMMigrateMem_t;
 use opencl_sys::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, Ordering};
 use support::*;
 
 #[test]
@@ -60,5 +61,66 @@ fn ranges_that_are_migrated_lie_within_an_allocation() {
     unsafe {
         clSVMFree()(setup.context, first);
         clSVMFree()(setup.context, second);
+    }
+}
+
+#[test]
+fn the_host_and_kernels_change_one_number_by_atomic_operations() {
+    let setup = Setup::new();
+    let mut capabilities: cl_device_svm_capabilities = 0;
+    // SAFETY: room for the answer.
+    ok(unsafe {
+        clGetDeviceInfo()(
+            setup.device,
+            CL_DEVICE_SVM_CAPABILITIES,
+            size_of_val(&capabilities),
+            (&raw mut capabilities).cast(),
+            null_mut(),
+        )
+    });
+    let has_atomics = capabilities & CL_DEVICE_SVM_ATOMICS != 0;
+    let allocate = |flags| {
+        // SAFETY: a handle.
+        unsafe { clSVMAlloc()(setup.context, CL_MEM_READ_WRITE | flags, 64, 0) }
+    };
+    // They are of fine-grained memory alone.
+    assert!(allocate(CL_MEM_SVM_ATOMICS).is_null());
+    let memory = allocate(CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS);
+    assert_eq!(memory.is_null(), !has_atomics);
+    if !compiles() {
+        return;
+    }
+    assert!(has_atomics);
+    let text = "kernel void count(global atomic_int *n) {
+        for (int turn = 0; turn < 100; turn++)
+            atomic_fetch_add_explicit(n, 1, memory_order_relaxed, memory_scope_all_svm_devices);
+    }";
+    let (program, code, log) = setup.try_build(text, "-cl-std=CL3.0");
+    assert_eq!(code, CL_SUCCESS, "{log}");
+    let (items, host) = (10_000_usize, 1_000_000);
+    // SAFETY: the memory is one of atomic numbers for the host and for the kernel.
+    unsafe {
+        memory.cast::<AtomicI32>().write(AtomicI32::new(0));
+        let number = &*memory.cast::<AtomicI32>();
+        let kernel = made(|code| clCreateKernel()(program, c"count".as_ptr(), code));
+        ok(clSetKernelArgSVMPointer()(kernel, 0, memory));
+        ok(clEnqueueNDRangeKernel()(
+            setup.queue,
+            kernel,
+            1,
+            null(),
+            &raw const items,
+            null(),
+            0,
+            null(),
+            null_mut(),
+        ));
+        ok(clFlush()(setup.queue));
+        for _ in 0..host {
+            number.fetch_add(1, Ordering::Relaxed);
+        }
+        setup.finish();
+        assert_eq!(number.load(Ordering::Relaxed), host + 100 * items as i32);
+        clSVMFree()(setup.context, memory);
     }
 }

@@ -249,3 +249,33 @@ fn kernels_and_commands_use_it_by_its_address_and_a_free_waits_for_them() {
         );
     }
 }
+
+#[test]
+fn any_alignment_and_any_advice_is_taken() {
+    let setup = Setup::new();
+    let allocate: clHostMemAllocINTEL_t = extension("clHostMemAllocINTEL");
+    let advise: clEnqueueMemAdviseINTEL_t = extension("clEnqueueMemAdviseINTEL");
+    let free: clMemFreeINTEL_t = extension("clMemFreeINTEL");
+    for alignment in [1, 128, 256, 4096, 1 << 20] {
+        // SAFETY: no properties; memory that is freed once.
+        unsafe {
+            let memory =
+                made(|code| allocate.unwrap()(setup.context, null(), 100, alignment, code));
+            assert!(memory.addr().is_multiple_of(alignment as usize));
+            for advice in [0, 1, 0x4208] {
+                let (memory, none) = (memory.cast_const(), null_mut());
+                ok(advise.unwrap()(
+                    setup.queue,
+                    memory,
+                    100,
+                    advice,
+                    0,
+                    null(),
+                    none,
+                ));
+            }
+            setup.finish();
+            ok(free.unwrap()(setup.context, memory));
+        }
+    }
+}

@@ -117,6 +117,13 @@ impl CommandBuffer {
             let after: SmallVec<[Node; 4]> = after.collect();
             let queue = &self.queues[command.queue];
             nodes.push(command.work.record(&recording, queue, &after)?);
+            // As where commands are enqueued one by one: see `Queue::hold_back`.
+            let foreign = command.after.iter().map(|place| *place as usize);
+            let foreign = foreign.filter(|place| commands[*place].queue != command.queue);
+            let foreign: SmallVec<[Node; 4]> = foreign.map(|place| nodes[place]).collect();
+            if !foreign.is_empty() && !queue.is_out_of_order() {
+                recording.barrier(&queue.core, &foreign)?;
+            }
         }
         Ok(recording.finish()?)
     }
@@ -267,7 +274,7 @@ pub(crate) unsafe extern "C" fn enqueue_command_buffer(
         };
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        let core = queue.core.launch_graph(&graph, &command.waits, None)?;
+        let core = command.enqueue(|waits| Ok(queue.core.launch_graph(&graph, waits, None)?))?;
         command.give(core, CL_COMMAND_COMMAND_BUFFER_KHR)
     })
 }

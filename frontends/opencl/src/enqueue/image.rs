@@ -6,7 +6,8 @@ use super::{Command, buffer};
 use crate::code::{Code, Result, create, ensure, entry};
 use crate::handle::Ref;
 use crate::image::Image;
-use crate::memory::{Map, Memory};
+use crate::mapped::Map;
+use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
 use quipu_scheduler::graph::{Node, Recording};
@@ -295,8 +296,10 @@ impl ImageFill {
     fn enqueue(&self, command: &Command<'_>) -> Result<Event> {
         let mode = AccessMode::ReadWrite;
         let access = self.destination.access(mode);
-        let (queue, waits) = (&command.queue.core, &command.waits);
-        Ok(queue.fill_rows(access, &self.texel, self.row, &self.steps, waits)?)
+        let queue = &command.queue.core;
+        command.enqueue(|waits| {
+            Ok(queue.fill_rows(access, &self.texel, self.row, &self.steps, waits)?)
+        })
     }
 
     pub(crate) fn record(

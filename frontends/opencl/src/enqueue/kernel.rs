@@ -194,20 +194,22 @@ impl Prepared {
 
     /// Enqueues the launch. There is an event if the program wants one.
     fn enqueue(self, command: &Command<'_>) -> Result<Option<Event>> {
-        let request = Request {
-            accesses: &accesses(&self.memories),
-            waits: &command.waits,
-            unknown_access: self.follows_pointers,
-            ..Request::default()
-        };
-        let groups = self.launch.groups;
-        let kernel = Launching(self.launch, self.images);
-        let queue = &command.queue.core;
-        if command.wants_event() {
-            return Ok(Some(queue.launch(kernel, groups, &request)?));
-        }
-        queue.post_launch(kernel, groups, &request)?;
-        Ok(None)
+        command.enqueue(|waits| {
+            let request = Request {
+                accesses: &accesses(&self.memories),
+                waits,
+                unknown_access: self.follows_pointers,
+                ..Request::default()
+            };
+            let groups = self.launch.groups;
+            let kernel = Launching(self.launch, self.images);
+            let queue = &command.queue.core;
+            if command.wants_event() {
+                return Ok(Some(queue.launch(kernel, groups, &request)?));
+            }
+            queue.post_launch(kernel, groups, &request)?;
+            Ok(None)
+        })
     }
 
     pub(crate) fn record(

@@ -8,7 +8,8 @@
 use super::{Command, memory};
 use crate::code::{Code, Result, create, ensure, entry};
 use crate::handle::Ref;
-use crate::memory::{Map, Memory};
+use crate::mapped::Map;
+use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
 use quipu_scheduler::AccessMode;
@@ -62,25 +63,13 @@ pub(super) unsafe fn map(
     };
     let access = memory.access(part.offset, part.length, mode);
     // Before the command: a program that is told of its end may unmap at once.
-    {
-        let mut maps = memory.maps();
-        // Regions of an image may lie side by side in rows that both have bytes of.
-        let is_one_range = map.writes && memory.image.is_none();
-        let mut others = maps.iter().filter(|other| other.writes);
-        ensure(
-            !(is_one_range && others.any(|other| other.shares(&map))),
-            CL_INVALID_OPERATION,
-        )?;
-        maps.push(map);
-    }
-    if let Err(code) = command.on_host(access, kind, blocking) {
-        let mut maps = memory.maps();
-        if let Some(place) = maps.iter().rposition(|one| *one == map) {
-            maps.remove(place);
-        }
-        return Err(code);
-    }
-    Ok(address.cast())
+    // Regions of an image may lie side by side in rows that both have bytes of.
+    memory
+        .mapped
+        .add(map, map.writes && memory.image.is_none())?;
+    let enqueued = command.on_host(access, kind, blocking);
+    memory.mapped.mapped(&map, enqueued.as_ref().ok().cloned());
+    enqueued.map(|_| address.cast())
 }
 
 #[unsafe(export_name = "clEnqueueMapBuffer")]
@@ -132,24 +121,15 @@ pub(crate) unsafe extern "C" fn enqueue_unmap_mem_object(
         let buffer: Ref<Memory> = memory(&queue, memory_object)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        let map = {
-            let mut maps = buffer.maps();
-            let is_meant = |map: &Map| map.address == pointer.addr();
-            // Of several, one that writes: what was written is to be seen.
-            let place = maps.iter().rposition(|map| is_meant(map) && map.writes);
-            let place = place.or_else(|| maps.iter().rposition(is_meant));
-            maps.remove(place.ok_or(Code(CL_INVALID_VALUE))?)
-        };
+        let map = buffer.mapped.begin_unmap(pointer.addr())?;
         let mode = match map.writes {
             true => AccessMode::ReadWrite,
             false => AccessMode::Read,
         };
         let access = buffer.access(map.offset, map.length, mode);
-        let unmapped = command.on_host(access, CL_COMMAND_UNMAP_MEM_OBJECT, CL_FALSE);
-        if unmapped.is_err() {
-            // The program may try again.
-            buffer.maps().push(map);
-        }
-        unmapped
+        let enqueued = command.on_host(access, CL_COMMAND_UNMAP_MEM_OBJECT, CL_FALSE);
+        let command = enqueued.as_ref().ok().cloned();
+        buffer.mapped.unmapped(&map, command);
+        enqueued.map(drop)
     })
 }

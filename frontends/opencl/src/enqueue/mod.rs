@@ -22,12 +22,15 @@ use crate::handle::Ref;
 use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
-use quipu_scheduler::UserEvent;
+use quipu_scheduler::{Phase, UserEvent};
 
 /// The common arguments of every enqueue: its queue, its waits, and the place for its event.
 pub(crate) struct Command<'q> {
     pub(crate) queue: &'q Ref<Queue>,
-    pub(crate) waits: Waits,
+    /// Those of the queue itself come first.
+    waits: Waits,
+    /// The number of events that come from the queue itself.
+    own_waits: usize,
     event: *mut cl_event,
 }
 
@@ -40,12 +43,40 @@ impl<'q> Command<'q> {
         events: *const cl_event,
         event: *mut cl_event,
     ) -> Result<Self> {
+        // SAFETY: as the caller promises.
+        let (waits, own_waits) = unsafe { wait_list(queue, count, events) }?;
         Ok(Self {
-            // SAFETY: as the caller promises.
-            waits: unsafe { wait_list(&queue.context, Some(queue), count, events) }?,
             queue,
+            waits,
+            own_waits,
             event,
         })
+    }
+
+    /// Has the command wait for another event, which is not the queue's own.
+    pub(crate) fn wait_for(&mut self, event: quipu_scheduler::Event) {
+        self.waits.push(event);
+    }
+
+    /// True if an event that the command waits for has failed.
+    pub(crate) fn has_failed_wait(&self) -> bool {
+        let mut waits = self.waits.iter();
+        waits.any(|event| matches!(event.phase(), Phase::Failed))
+    }
+
+    /// Enqueues the command with a function that is given the events to wait for. Later commands of
+    /// an in-order queue are held back until those of them that are not the queue's own are over. A
+    /// command that is refused holds back none.
+    pub(crate) fn enqueue<T>(
+        &self,
+        enqueue: impl FnOnce(&[quipu_scheduler::Event]) -> Result<T>,
+    ) -> Result<T> {
+        let enqueued = enqueue(&self.waits)?;
+        let foreign = &self.waits[self.own_waits..];
+        if !foreign.is_empty() {
+            self.queue.hold_back(foreign);
+        }
+        Ok(enqueued)
     }
 
     /// True if the event of the command is wanted: by the program, or because the program is told
@@ -61,33 +92,36 @@ impl<'q> Command<'q> {
         enqueue: impl FnOnce(&[quipu_scheduler::Event]) -> Result<quipu_scheduler::Event>,
     ) -> Result<quipu_scheduler::Event> {
         if self.queue.is_out_of_order() {
-            return enqueue(&self.waits);
+            return self.enqueue(enqueue);
         }
-        // The lock keeps the order of these commands that of the queue. No command runs under it: a
-        // function of the program may be run next, and come here again.
-        let runs_here = self.queue.device.core.properties().caller_runs;
-        let gate = runs_here.then(UserEvent::new);
-        let mut waits = self.waits.clone();
-        waits.extend(gate.iter().map(UserEvent::event));
-        let enqueued = {
-            let mut last = self.queue.last_of_host_memory();
-            waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
-            enqueue(&waits).inspect(|event| *last = Some(event.clone()))
-        };
-        // After an error, too: a part of the command may be enqueued.
-        if let Some(gate) = gate {
-            gate.complete();
-        }
-        enqueued
+        self.enqueue(|waits| {
+            // The lock keeps the order of these commands that of the queue. No command runs under
+            // it: a function of the program may be run next, and come here again.
+            let runs_here = self.queue.device.core.properties().caller_runs;
+            let gate = runs_here.then(UserEvent::new);
+            let mut waits = Waits::from(waits);
+            waits.extend(gate.iter().map(UserEvent::event));
+            let enqueued = {
+                let mut last = self.queue.last_of_host_memory();
+                waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
+                enqueue(&waits).inspect(|event| *last = Some(event.clone()))
+            };
+            // After an error, too: a part of the command may be enqueued.
+            if let Some(gate) = gate {
+                gate.complete();
+            }
+            enqueued
+        })
     }
 
-    /// Enqueues a command that the host carries out in the queue's order.
+    /// Enqueues a command that the host carries out in the queue's order. Gives its event also
+    /// here.
     pub(crate) fn on_host(
         &self,
         access: quipu_scheduler::Access<'_>,
         kind: cl_command_type,
         blocking: cl_bool,
-    ) -> Result<()> {
+    ) -> Result<quipu_scheduler::Event> {
         let mut timed = Waits::new();
         let core = self.with_host_memory(|waits| {
             let request = quipu_scheduler::Request {
@@ -103,16 +137,19 @@ impl<'q> Command<'q> {
         if blocking != CL_FALSE {
             wait(&core)?;
         }
-        self.give_timed(core, timed, kind)
+        self.give_timed(core.clone(), timed, kind)?;
+        Ok(core)
     }
 
     /// Enqueues a command that does nothing.
     pub(crate) fn core_nothing(&self) -> Result<quipu_scheduler::Event> {
-        let request = quipu_scheduler::Request {
-            waits: &self.waits,
-            ..quipu_scheduler::Request::default()
-        };
-        Ok(self.queue.core.host_task(|_| Ok(()), &request)?)
+        self.enqueue(|waits| {
+            let request = quipu_scheduler::Request {
+                waits,
+                ..quipu_scheduler::Request::default()
+            };
+            Ok(self.queue.core.host_task(|_| Ok(()), &request)?)
+        })
     }
 
     /// As [`core_nothing`](Self::core_nothing), and gives its event.

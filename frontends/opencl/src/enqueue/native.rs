@@ -76,12 +76,6 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
             .flatten()
             .map(|memory| memory.whole(AccessMode::ReadWrite))
             .collect();
-        let request = Request {
-            accesses: &accesses,
-            waits: &command.waits,
-            unknown_access: true,
-            ..Request::default()
-        };
         let task = move |raw: &[quipu_scheduler::RawArgument]| {
             let mut block = block;
             let first = block.words.as_mut_ptr().cast::<u8>();
@@ -100,9 +94,15 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
             unsafe { function(passed) };
             Ok(())
         };
-        command.give(
-            queue.core.host_task(task, &request)?,
-            CL_COMMAND_NATIVE_KERNEL,
-        )
+        let core = command.enqueue(|waits| {
+            let request = Request {
+                accesses: &accesses,
+                waits,
+                unknown_access: true,
+                ..Request::default()
+            };
+            Ok(queue.core.host_task(task, &request)?)
+        })?;
+        command.give(core, CL_COMMAND_NATIVE_KERNEL)
     })
 }

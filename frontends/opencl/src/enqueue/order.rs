@@ -19,7 +19,8 @@ pub(crate) unsafe extern "C" fn enqueue_marker_with_wait_list(
         let queue = Ref::<Queue>::of(queue)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        command.give(queue.core.marker(&command.waits)?, CL_COMMAND_MARKER)
+        let core = command.enqueue(|waits| Ok(queue.core.marker(waits)?))?;
+        command.give(core, CL_COMMAND_MARKER)
     })
 }
 
@@ -34,7 +35,8 @@ pub(crate) unsafe extern "C" fn enqueue_barrier_with_wait_list(
         let queue = Ref::<Queue>::of(queue)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        command.give(queue.core.barrier(&command.waits)?, CL_COMMAND_BARRIER)
+        let core = command.enqueue(|waits| Ok(queue.core.barrier(waits)?))?;
+        command.give(core, CL_COMMAND_BARRIER)
     })
 }
 
@@ -109,14 +111,16 @@ pub(crate) unsafe extern "C" fn enqueue_migrate_mem_objects(
             .iter()
             .map(|memory| memory.whole(AccessMode::Read))
             .collect();
-        let request = Request {
-            accesses: &accesses,
-            waits: &command.waits,
-            ..Request::default()
-        };
         // A command of the host that only reads them brings them there.
         let host = queue.context.host(queue.is_profiled())?;
-        let turn = host.run(&queue.core, &request, |_| Ok(()))?;
+        let turn = command.enqueue(|waits| {
+            let request = Request {
+                accesses: &accesses,
+                waits,
+                ..Request::default()
+            };
+            Ok(host.run(&queue.core, &request, |_| Ok(()))?)
+        })?;
         command.give_timed(turn.in_queue, Waits::from_iter([turn.event]), kind)
     })
 }

@@ -226,10 +226,12 @@ impl Copy {
             return command.core_nothing();
         }
         let (source, destination) = self.accesses();
-        let (queue, waits) = (&command.queue.core, &command.waits);
-        queue
-            .copy(source, destination, self.row, &self.steps, waits)
-            .map_err(|error| self.refused(error))
+        let queue = &command.queue.core;
+        command.enqueue(|waits| {
+            queue
+                .copy(source, destination, self.row, &self.steps, waits)
+                .map_err(|error| self.refused(error))
+        })
     }
 
     pub(crate) fn record(
@@ -324,19 +326,21 @@ impl Fill {
         if self.destination.length == 0 {
             return Ok((command.core_nothing()?, Waits::new()));
         }
-        let (queue, waits) = (&command.queue.core, &command.waits);
-        if self.pattern.len() <= SHORT_PATTERN {
-            let destination = self.destination.access(AccessMode::Overwrite);
-            let fill = queue.fill(destination, &self.pattern, waits)?;
-            return Ok((fill, Waits::new()));
-        }
-        let mut ends = Waits::new();
-        for (part, pattern, steps) in self.pieces() {
-            let access = part.access(AccessMode::ReadWrite);
-            let row = pattern.len() as u64;
-            ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
-        }
-        Ok((queue.marker(&ends)?, ends))
+        let queue = &command.queue.core;
+        command.enqueue(|waits| {
+            if self.pattern.len() <= SHORT_PATTERN {
+                let destination = self.destination.access(AccessMode::Overwrite);
+                let fill = queue.fill(destination, &self.pattern, waits)?;
+                return Ok((fill, Waits::new()));
+            }
+            let mut ends = Waits::new();
+            for (part, pattern, steps) in self.pieces() {
+                let access = part.access(AccessMode::ReadWrite);
+                let row = pattern.len() as u64;
+                ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
+            }
+            Ok((queue.marker(&ends)?, ends))
+        })
     }
 
     pub(crate) fn record(
