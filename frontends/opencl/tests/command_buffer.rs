@@ -551,8 +551,8 @@ fn what_waits_for_another_queue_is_in_the_order_of_its_own_queue() {
     const END: usize = 64;
     let extension = Extension::new();
     let out_of_order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-    // SAFETY: the context's device.
     let queue = |properties| {
+        // SAFETY: the context's device.
         made(|code| unsafe {
             clCreateCommandQueue()(setup.context, setup.device, properties, code)
         })
