@@ -1,7 +1,7 @@
 //! Several futures as one.
 
 use super::Waitable;
-use quipu_scheduler::{Clock, ErrorKind, Event, Result, SystemClock};
+use quipu_scheduler::{Clock, ErrorKind, Event, Result, SystemClock, UserEvent};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -277,9 +277,12 @@ impl<P: Parts> WhenAll<P> {
     where
         P: Send + 'static,
     {
-        let events: Vec<Event> = self.running().into_iter().cloned().collect();
-        // One more, so that none is the last before all are asked.
-        let left = Arc::new(AtomicUsize::new(events.len() + 1));
+        let mut events: Vec<Event> = self.running().into_iter().cloned().collect();
+        if events.is_empty() {
+            events.push(over_already());
+        }
+        // The last is called when all have been asked: each calls once.
+        let left = Arc::new(AtomicUsize::new(events.len()));
         let all = Arc::new(Mutex::new(Some((self, callback))));
         let over = move || {
             if left.fetch_sub(1, Ordering::AcqRel) == 1
@@ -292,7 +295,6 @@ impl<P: Parts> WhenAll<P> {
             let over = over.clone();
             event.on_complete(move |_| over());
         }
-        over();
     }
 
     /// Asks that none of their commands be run, as [`Event::cancel`].
@@ -347,6 +349,15 @@ fn taken_before(what: &'static str) -> quipu_scheduler::Error {
         problem: "its value was taken before; a future gives it once".to_owned(),
     }
     .into()
+}
+
+/// An event that is over. Its callbacks are called as those of any event: a panic of one ends in
+/// there, and they do not nest without bound.
+fn over_already() -> Event {
+    let over = UserEvent::new();
+    let event = over.event();
+    over.complete();
+    event
 }
 
 /// Takes the value, if no other call has taken it yet.
@@ -443,7 +454,7 @@ impl<F: Waitable> WhenAny<F> {
         F: Send + 'static,
     {
         if self.is_taken() {
-            return callback(Err(taken_before("when_any")));
+            return over_already().on_complete(|_| callback(Err(taken_before("when_any"))));
         }
         let events: Vec<_> = self.futures.iter().map(F::event).cloned().collect();
         let any = Arc::new(Mutex::new(Some((self, callback))));

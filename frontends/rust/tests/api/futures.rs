@@ -3,7 +3,7 @@
 use super::{context, each_queue, pool};
 use quipu::diagnostics::wait_graph;
 use quipu::prelude::*;
-use quipu::{ErrorKind, Phase};
+use quipu::{ErrorKind, Phase, WhenAny};
 use quipu_conformance::Watchdog;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -445,6 +445,59 @@ fn callbacks_may_enqueue_and_their_panics_stay() {
     task.on_complete(|_| panic!("on purpose"));
     event.wait().unwrap();
     assert_eq!(queue.host_task(|| 3).unwrap().wait().unwrap(), 3);
+}
+
+/// As many calls inside of each other would fit on no stack.
+const STEPS: usize = 1_000_000;
+
+/// Asks for a callback, and has it ask for the next one, so often; says when that is done.
+fn step(ask: fn(Box<dyn FnOnce() + Send>), left: usize, done: Sender<()>) {
+    if left == 0 {
+        return done.send(()).unwrap();
+    }
+    ask(Box::new(move || step(ask, left - 1, done)));
+}
+
+/// An event that is over.
+fn over() -> Event {
+    let event = UserEvent::new();
+    let over = event.event();
+    event.complete();
+    over
+}
+
+/// One whose first was given.
+fn given() -> WhenAny<Event> {
+    let mut any = when_any([over()]).unwrap();
+    assert!(poll(&mut any, Waker::noop()).is_ready());
+    any
+}
+
+#[test]
+fn callbacks_of_what_is_over_do_not_nest_without_bound() {
+    let asks: [fn(Box<dyn FnOnce() + Send>); 6] = [
+        |call| over().on_complete(|_| call()),
+        |call| when_all([over()]).on_complete(|_| call()),
+        |call| when_all((over(), over())).on_complete(|_| call()),
+        |call| when_all(Vec::<Event>::new()).on_complete(|_| call()),
+        |call| when_any([over()]).unwrap().on_complete(|_| call()),
+        |call| given().on_complete(|_| call()),
+    ];
+    for ask in asks {
+        let (tell, told) = channel();
+        let thread = std::thread::Builder::new().stack_size(1 << 18);
+        let steps = thread.spawn(move || step(ask, STEPS, tell)).unwrap();
+        steps.join().unwrap();
+        told.recv_timeout(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn a_panic_in_a_callback_of_what_is_over_stays() {
+    when_all([over()]).on_complete(|_| panic!("all"));
+    when_all(Vec::<Event>::new()).on_complete(|_| panic!("none"));
+    when_any([over()]).unwrap().on_complete(|_| panic!("any"));
+    given().on_complete(|_| panic!("given"));
 }
 
 #[test]
