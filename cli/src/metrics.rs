@@ -5,6 +5,7 @@
 //! closed, so that the newest is answered.
 
 use quipu::Device;
+use quipu_link::timer::deadline_after;
 use quipu_node::LinkTotals;
 use quipu_protocol::message::Status;
 use std::collections::VecDeque;
@@ -132,7 +133,7 @@ impl Write for Until {
 
 /// Answers one request, and closes.
 fn answer(stream: TcpStream, patience: Duration, page: &dyn Fn() -> String) -> io::Result<()> {
-    let end = Instant::now() + patience;
+    let end = deadline_after(patience);
     let mut until = Until { stream, end };
     let mut request = Vec::new();
     let mut piece = [0; 1024];

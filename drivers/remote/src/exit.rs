@@ -11,6 +11,7 @@
 
 use crate::link::Link;
 use crate::locked;
+use quipu_link::timer::deadline_after;
 use quipu_threads::Start;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, Weak};
@@ -45,7 +46,6 @@ fn say_goodbye() {
         }
         std::mem::take(&mut links.1)
     };
-    let begun = Instant::now();
     let mut longest = Duration::ZERO;
     let (said, goodbyes) = channel();
     for link in links.iter().filter_map(Weak::upgrade) {
@@ -61,7 +61,7 @@ fn say_goodbye() {
         });
     }
     drop(said);
-    let until = begun + longest + GRACE;
+    let until = deadline_after(longest.saturating_add(GRACE));
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if goodbyes.recv_timeout(left).is_err() {

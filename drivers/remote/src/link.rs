@@ -21,7 +21,7 @@ use quipu_link::Fingerprint;
 use quipu_link::compression::{Compression, Traffic};
 use quipu_link::session::Terms;
 use quipu_link::stream::{Incoming, Outgoing};
-use quipu_link::timer::Timer;
+use quipu_link::timer::{Timer, deadline_after};
 use quipu_protocol::limits::MAX_WAITS;
 use quipu_protocol::message::{
     Command, ContentSize, ContentSizes, CreateBuffer, CreateProgram, Failed, FreeBuffer,
@@ -288,7 +288,7 @@ impl Link {
     pub(crate) fn close(&self) {
         self.closed.get_or_init(|| {
             if self.ending.set("its driver is gone".to_owned()).is_ok() {
-                let until = Instant::now() + self.goodbye;
+                let until = deadline_after(self.goodbye);
                 let streams = [&self.out, &self.bulk_out];
                 for stream in streams {
                     let left = until.saturating_duration_since(Instant::now());

@@ -142,7 +142,7 @@ impl Link {
         let _ = self.put(&Message::Peer(dials));
         let pair = Pair {
             epoch,
-            settled: now + wait,
+            settled: now.saturating_add(wait),
             lost: None,
             pause,
         };
@@ -179,7 +179,7 @@ impl Link {
             && now >= pair.settled
         {
             pair.lost = Some(now);
-            if now > pair.settled + LONGEST {
+            if now > pair.settled.saturating_add(LONGEST) {
                 pair.pause = SHORTEST;
             }
         }

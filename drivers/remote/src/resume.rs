@@ -173,7 +173,7 @@ impl Link {
             || tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again"),
         );
         let (timer, patience) = (resumption.timer(), resumption.options.reconnect);
-        let until = timer.now() + patience;
+        let until = timer.now().saturating_add(patience);
         let mut judge = Judge::new(&resumption.options);
         let (mut last, mut pause, mut answer) = (
             error,
@@ -219,7 +219,7 @@ impl Link {
             let own = std::thread::current().id();
             locked(&resumption.waiting).retain(|thread| thread.id() != own);
             pause = (2 * pause).min(LONGEST);
-            answer = (2 * answer).min(resumption.options.patience);
+            answer = answer.saturating_mul(2).min(resumption.options.patience);
         }
         Err(last.to_string())
     }

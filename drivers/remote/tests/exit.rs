@@ -118,7 +118,7 @@ fn program(way: &str) -> ExitCode {
         reconnect: 10 * PATIENCE,
         // However slow the machine is: a node that has not heard it keeps the session, as no time
         // passes for it.
-        goodbye: PATIENCE,
+        goodbye: Duration::MAX,
         ..Options::new("node", address, fingerprint.parse().unwrap())
     };
     let driver: Arc<dyn Driver> = connect(&options, &key).unwrap();

@@ -426,6 +426,34 @@ fn a_session_of_no_patience_ends_with_its_connection() {
     assert!(event.and_then(|event| event.wait()).is_err());
 }
 
+#[test]
+fn times_without_an_end_are_as_good_as_long_ones() {
+    let _watchdog = watchdog("endless times");
+    let limits = Limits {
+        patience: Duration::MAX,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(pool(1), limits);
+    (rig.patience, rig.reconnect) = (Duration::MAX, Duration::MAX);
+    let remote = rig.driver();
+    let driver: Arc<dyn Driver> = remote.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[1], &[]);
+    fill().unwrap().wait().unwrap();
+    rig.node.cut();
+    fill().unwrap().wait().unwrap();
+    remote.vendor().cut();
+    fill().unwrap().wait().unwrap();
+    // The goodbye.
+    drop((memory, queue, context, devices, driver, remote));
+    while rig.node.sessions() > 0 {
+        std::thread::yield_now();
+    }
+}
+
 /// As a proxy, or a tunnel, whose process was stopped: TCP sees nothing of it.
 #[test]
 fn what_passes_nothing_on_is_found_out_and_the_session_goes_on_without_it() {

@@ -49,6 +49,9 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
 /// was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The longest wait: no program runs for so long.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+
 /// See the module.
 pub(crate) struct Lane(Arc<Shared>);
 
@@ -131,7 +134,9 @@ impl Shared {
                     continue;
                 }
                 state = self.state();
-                state.aside.push((Instant::now() + wait, command));
+                state
+                    .aside
+                    .push((Instant::now() + wait.min(LONGEST), command));
             } else if state.is_closed && state.aside.is_empty() {
                 return;
             }

@@ -62,7 +62,8 @@ impl Pace {
         if position <= live {
             return end(live);
         }
-        let due = Duration::from_secs_f64((live + 1) as f64 / rate);
+        // A rate may be so small that no clock goes as far.
+        let due = Duration::try_from_secs_f64((live + 1) as f64 / rate).unwrap_or(Duration::MAX);
         let left = due.saturating_sub(since);
         if left.is_zero() {
             return end(live + 1);
@@ -242,7 +243,18 @@ mod tests {
         assert_eq!(pace.answer(1, 60 * MS), Answer::Wait(40 * MS));
         assert_eq!(pace.answer(1, 110 * MS), Answer::Frame(1));
         assert_eq!(pace.answer(1, 730 * MS), Answer::Frame(7));
-        // Nobody waits for longer than a period, at any position.
+        // Of a rate by which the next frame never comes.
+        let rate = Some(1e-300);
+        let pace = Pace { rate, ..pace };
+        assert_eq!(pace.answer(1, MS), Answer::Wait(Duration::MAX - MS));
+    }
+
+    #[test]
+    fn nobody_waits_for_longer_than_a_period_at_any_position() {
+        let pace = Pace {
+            rate: Some(10.0),
+            count: None,
+        };
         assert_eq!(pace.answer(u64::MAX, 730 * MS), Answer::Wait(70 * MS));
     }
 

@@ -9,11 +9,12 @@
 //! A service is of type `_quipu._tcp.local.`, and has its node's address and port. Its TXT record
 //! has `key`, the fingerprint of the node's key, and `name`, the node's name.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use quipu_environment::DISCOVERY;
 use quipu_link::Fingerprint;
+use quipu_link::timer::deadline_after;
 use quipu_protocol::message::presentable;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -179,7 +180,7 @@ pub fn look(
     }
     let daemon = daemon()?;
     let events = daemon.browse(SERVICE)?;
-    let until = Instant::now() + patience;
+    let until = deadline_after(patience);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         // It has ended early, or the time is over.

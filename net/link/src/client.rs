@@ -8,6 +8,7 @@ use crate::key::{Fingerprint, Key, random};
 use crate::resolve::{NAMES_HERE, answered};
 use crate::route::Route;
 use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
+use crate::timer::deadline_after;
 use crate::tls::{self, OnlyNode};
 use quipu_protocol::limits::MAX_NAME;
 use quipu_protocol::message::{
@@ -147,7 +148,7 @@ fn connect(
     patience: Duration,
     mut reached: impl FnMut(SocketAddr),
 ) -> Result<Connection> {
-    let deadline = Instant::now() + patience;
+    let deadline = deadline_after(patience);
     let mut connection = NAMES_HERE.reach(address, deadline, |mut stream, until| {
         if let Ok(host) = stream.peer_addr() {
             reached(host);
@@ -327,8 +328,7 @@ impl NodeLink {
 
     /// From now on, everything is to be answered within this time.
     pub fn set_patience(&mut self, patience: Duration) {
-        self.connection
-            .set_deadline(Some(Instant::now() + patience));
+        self.connection.set_deadline(Some(deadline_after(patience)));
     }
 
     fn now_ns(&self) -> u64 {

@@ -7,7 +7,7 @@
 use crate::error::{LinkError, Result, on_one_line};
 use crate::key::Fingerprint;
 use crate::stream::{self, Agreed, Duplex, Incoming, Outgoing, Pulse};
-use crate::timer::Timer;
+use crate::timer::{Timer, deadline_after};
 use quipu_protocol::SESSION_LABEL;
 use quipu_protocol::batch::Batch;
 use quipu_protocol::compression::Codecs;
@@ -463,7 +463,7 @@ impl Connection {
         self.tls.send_close_notify();
         let _ = self.flush();
         let _ = self.socket.stream.shutdown(Shutdown::Write);
-        let until = Instant::now() + most;
+        let until = deadline_after(most);
         self.socket.deadline = Some(self.socket.deadline.map_or(until, |set| set.min(until)));
         let mut piece = [0; PIECE];
         let mut left = 64 * PIECE;

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::key::{Fingerprint, Key};
 use crate::route::Route;
 use crate::session::{Answer, Greeted, Place};
+use crate::timer::deadline_after;
 use crate::tls;
 use quipu_protocol::PROTOCOL;
 use quipu_protocol::message::{Role, SessionId};
@@ -25,7 +26,7 @@ use quipu_threads::Start;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A connection for one of a session's streams. Dropped before it is [finished](Self::finish), it
 /// ends by itself.
@@ -114,7 +115,7 @@ impl Owned {
         stream.write_all(&words).ok()?;
         let place = places.recv().ok()?;
         only.expect(Some(place.key.unwrap_or(self.node)));
-        let deadline = Instant::now() + self.patience;
+        let deadline = deadline_after(self.patience);
         let tls = (tls, only);
         let connection = shake_hands(stream, tls, PROTOCOL, &self.address, deadline).ok()?;
         Some(match dial.say_hello_on(connection, role, &place) {

@@ -24,7 +24,7 @@ use crate::invitation::Invitations;
 use crate::key::{Fingerprint, Key};
 use crate::peer::PeerCaller;
 use crate::rights::Rights;
-use crate::timer::SystemTimer;
+use crate::timer::{SystemTimer, deadline_after};
 use crate::{quietly, tls};
 use quipu_protocol::compression::Codecs;
 use quipu_protocol::message::{
@@ -224,7 +224,7 @@ impl Gate {
             Ok(address) => address.to_string(),
             Err(_) => "a client".to_owned(),
         };
-        let deadline = Instant::now() + self.patience;
+        let deadline = deadline_after(self.patience);
         let mut connection = self.shake_hands(stream, &address, deadline)?;
         let is_dialled = connection.protocol() == PROOF_PROTOCOL;
         if is_dialled {
@@ -449,7 +449,7 @@ impl Caller {
 
     /// A session may take longer to start than a client may take to say hello.
     fn renew_deadline(&mut self) {
-        let deadline = Instant::now() + self.answering;
+        let deadline = deadline_after(self.answering);
         self.connection.set_deadline(Some(deadline));
     }
 

@@ -9,7 +9,7 @@
 
 use crate::invitation::check_address;
 use crate::locked;
-use crate::timer::{SystemTimer, Timer};
+use crate::timer::{SystemTimer, Timer, deadline_after};
 use crate::{LinkError, Result};
 use quipu_threads::Start;
 use std::collections::HashMap;
@@ -144,7 +144,7 @@ impl Names {
             let left = deadline.saturating_duration_since(Instant::now());
             let own = left / u32::try_from(others + 1).unwrap_or(u32::MAX);
             let own = own.max(Duration::from_millis(1));
-            let until = Instant::now() + own;
+            let until = deadline_after(own);
             let stream = TcpStream::connect_timeout(&host, own);
             let stream = stream.map_err(|source| unreachable(address, source));
             match stream.and_then(|stream| shake_hands(stream, until)) {

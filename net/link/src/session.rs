@@ -4,7 +4,7 @@ use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
-use crate::timer::SystemTimer;
+use crate::timer::{SystemTimer, deadline_after};
 use quipu_protocol::compression::Codecs;
 use quipu_protocol::limits::{MAX_FRAME, MAX_NAME};
 use quipu_protocol::message::{
@@ -16,7 +16,7 @@ use quipu_protocol::{
     NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PRINTED, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; the
 /// largest number means no limit.
@@ -426,7 +426,7 @@ impl Dial<'_> {
             patience_ms,
             name: &name,
         }));
-        let last = Instant::now() + STARTING + self.patience;
+        let last = deadline_after(self.patience.saturating_add(STARTING));
         let answer = loop {
             let heard = receive_or_refusal(&mut connection, |message| match message {
                 Message::Welcome(welcome) => Ok(Some(Ok(Terms::from(welcome)))),
@@ -436,7 +436,7 @@ impl Dial<'_> {
             });
             match heard.transpose() {
                 Some(answer) => break answer,
-                None => connection.set_deadline(Some(last.min(Instant::now() + self.patience))),
+                None => connection.set_deadline(Some(last.min(deadline_after(self.patience)))),
             }
         };
         // A node that refuses does so without reading our hello, which may then fail: its message

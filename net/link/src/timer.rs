@@ -5,6 +5,17 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+/// The longest time for which anybody waits. What is asked to last longer lasts as long as a program
+/// does anyway.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+
+/// The moment so long from now. A user gives the time, which may be so long that the system has no
+/// such moment: then it is [a late one](LONGEST).
+#[must_use]
+pub fn deadline_after(time: Duration) -> Instant {
+    Instant::now() + time.min(LONGEST)
+}
+
 /// A timer by which time is measured.
 pub trait Timer: std::fmt::Debug + Send + Sync {
     /// The time since some moment. It never goes back.

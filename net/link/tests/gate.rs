@@ -109,6 +109,26 @@ impl House {
     }
 }
 
+#[test]
+fn patience_without_an_end_is_as_good_as_long_patience() {
+    let house = House::with_clock(Arc::new(SystemClock), Duration::MAX);
+    let key = house.key("client");
+    let (invitation, admitting) = (house.invite(), house.admit());
+    invitation.take_up(&key, "client", Duration::MAX).unwrap();
+    assert!(matches!(
+        admitting.join().unwrap(),
+        Ok(Arrival::Enrolled(_))
+    ));
+    let serving = house.serve(|caller| caller.welcome(welcome(), &[]).map(drop));
+    let dial = Dial {
+        patience: Duration::MAX,
+        ..house.dial(&key)
+    };
+    let mut link = dial.ask().unwrap();
+    link.set_patience(Duration::MAX);
+    serving.join().unwrap().unwrap();
+}
+
 fn welcome() -> Welcome<'static> {
     Welcome {
         version: 0,

@@ -32,6 +32,21 @@ fn fold(queue: &Queue, memory: &MemoryRef) {
 }
 
 #[test]
+fn nodes_with_endless_patience_for_each_other_are_used_together() {
+    let _watchdog = Watchdog::start(Duration::from_secs(900), "endless patience".to_owned());
+    let mut pair = Pair::new([pool(1), pool(1)], 5);
+    for rig in &mut pair.rigs {
+        rig.peer_patience = Duration::MAX;
+    }
+    let devices = pair.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = |device| context.queue(device, QueueOptions::default()).unwrap();
+    let memory = context.memory(SIZE).unwrap();
+    fold(&queue(&devices[0]), &memory);
+    fold(&queue(&devices[1]), &memory);
+}
+
+#[test]
 fn a_trace_says_which_bytes_did_not_go_straight_and_no_others() {
     let _watchdog = Watchdog::start(Duration::from_secs(900), "a trace of detours".to_owned());
     let folder = tempfile::tempdir().unwrap();

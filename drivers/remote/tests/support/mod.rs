@@ -88,6 +88,8 @@ pub(crate) struct Rig {
     pub(crate) timer: Arc<dyn Timer>,
     /// The time that connections between nodes may take.
     pub(crate) peer_patience: Duration,
+    /// The time that the node may take to answer, and the goodbye to it.
+    pub(crate) patience: Duration,
     /// The compression that clients use.
     pub(crate) compression: Compression,
     spin: Duration,
@@ -138,6 +140,7 @@ impl Rig {
             reconnect: 10 * PATIENCE,
             timer: Arc::new(SystemTimer::default()),
             peer_patience: PATIENCE,
+            patience: PATIENCE,
             compression: Compression::default(),
             spin,
             folder,
@@ -151,12 +154,12 @@ impl Rig {
 
     fn options(&self) -> Options {
         Options {
-            patience: PATIENCE,
+            patience: self.patience,
             spin: self.spin,
             reconnect: self.reconnect,
             timer: self.timer.clone(),
             peer_patience: self.peer_patience,
-            goodbye: PATIENCE,
+            goodbye: self.patience,
             compression: self.compression,
             ..Options::new(self.name, &self.address, self.node.fingerprint())
         }

@@ -202,7 +202,7 @@ fn reach(
     timer: &dyn Timer,
     session: &Weak<Channel>,
 ) -> Option<TcpStream> {
-    let until = timer.now() + wait;
+    let until = timer.now().saturating_add(wait);
     let mut pause = PAUSES[0];
     while session.strong_count() > 0 {
         let now = timer.now();

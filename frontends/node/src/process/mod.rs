@@ -146,7 +146,8 @@ impl Start {
         for number in self.limits.numbers() {
             packet.extend_from_slice(&number.to_le_bytes());
         }
-        packet.extend_from_slice(&(self.patience.as_millis() as u64).to_le_bytes());
+        let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        packet.extend_from_slice(&patience.to_le_bytes());
         packet.push(u8::from(self.accepts_weak_sandbox));
         packet.push(match self.peers {
             None => 0,

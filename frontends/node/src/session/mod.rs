@@ -304,7 +304,7 @@ impl Session {
         let timer = &*node.options.timer;
         let until = match *deadline {
             Some(until) if !incoming.has_heard() && timer.now() < until => until,
-            _ => timer.now() + self.patience,
+            _ => timer.now().saturating_add(self.patience),
         };
         *deadline = Some(until);
         let mut last = error;

@@ -132,7 +132,7 @@ impl Peers {
                     epoch: peer.epoch,
                     key: Fingerprint::of_bytes(peer.key),
                     ticket: Some(peer.ticket),
-                    until: node.options.timer.now() + wait,
+                    until: node.options.timer.now().saturating_add(wait),
                 };
                 state.expected.insert(peer.peer, expected);
             }
