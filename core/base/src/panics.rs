@@ -14,7 +14,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::sync::{Mutex, PoisonError};
 
 thread_local! {
     /// The last panic of this thread: the message, and the file and line. Without a destructor, as
@@ -25,14 +25,19 @@ thread_local! {
 
 /// Has panics of the process noted from now on.
 pub fn note_places() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
+    static IS_WRAPPED: Mutex<bool> = Mutex::new(false);
+    // A thread that unwinds cannot change the hook. The next context has it wrapped.
+    if std::thread::panicking() {
+        return;
+    }
+    let mut is_wrapped = IS_WRAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !std::mem::replace(&mut *is_wrapped, true) {
         let previous = take_hook();
         set_hook(Box::new(move |panic| {
             note(panic);
             previous(panic);
         }));
-    });
+    }
 }
 
 /// Drops the payload of a contained panic. That may panic too; the payload of the second panic is
