@@ -10,7 +10,7 @@
 
 use crate::inside::{Inside, own_thread};
 use quipu_scheduler::command::slab;
-use quipu_scheduler::error::Result;
+use quipu_scheduler::error::{Error, ErrorKind, Result};
 use quipu_scheduler::event::{Waiter, replace_joiner};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::process::or_end;
@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// The time for which a thread without a task stays.
@@ -30,6 +31,9 @@ const LEAST: usize = 4;
 /// The work of a thread.
 pub type Task = Box<dyn FnOnce() + Send>;
 
+/// Starts a thread, which takes care of itself.
+type Starter = Box<dyn Fn(Builder, Task) -> io::Result<()> + Send + Sync>;
+
 /// See the module.
 pub struct Workers {
     state: Mutex<State>,
@@ -37,6 +41,7 @@ pub struct Workers {
     most: usize,
     /// The name of its threads.
     name: String,
+    start: Starter,
     /// Called by a thread that begins to wait inside of a task.
     on_wait: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -120,26 +125,53 @@ fn join(waiter: &Waiter<'_>) -> Result<()> {
         return Err(Inside::would_deadlock());
     }
     let workers = MINE.with(|mine| mine.borrow().clone());
-    if let Some(workers) = &workers {
+    let Some(workers) = &workers else {
+        return waiter.rest();
+    };
+    let (_waits, refused) = Absence::begin(workers, true);
+    match refused {
+        // The wait may be for the task that has no thread.
+        Some(error) if !waiter.has_deadline() && !waiter.is_done() => {
+            return Err(workers.no_thread(&error));
+        }
+        refused => refused.iter().for_each(log_refused),
+    }
+    if let Some(on_wait) = workers.on_wait.get() {
+        on_wait();
+    }
+    waiter.rest()
+}
+
+/// A thread in a task is not at work, while this lives. It comes back as this is dropped, in a panic
+/// too.
+struct Absence<'a> {
+    workers: &'a Workers,
+    is_wait: bool,
+}
+
+impl<'a> Absence<'a> {
+    /// Leaves the place of this thread to another: for a wait, or for a shorter moment. Gives why
+    /// the system gives no thread, if there should be one.
+    fn begin(workers: &'a Arc<Workers>, is_wait: bool) -> (Self, Option<io::Error>) {
+        // Before the lock: its end takes that, too.
+        let absence = Self { workers, is_wait };
         let mut state = workers.state();
         state.leave(WHOSE.get());
-        state.waiting += 1;
+        state.waiting += usize::from(is_wait);
         let refused = workers.start_if_due(&mut state);
         drop(state);
         // For a user's task, which may have had to wait for this one.
         workers.wake.notify_one();
-        refused.iter().for_each(log_refused);
-        if let Some(on_wait) = workers.on_wait.get() {
-            on_wait();
-        }
+        (absence, refused)
     }
-    let waited = waiter.rest();
-    if let Some(workers) = &workers {
-        let mut state = workers.state();
+}
+
+impl Drop for Absence<'_> {
+    fn drop(&mut self) {
+        let mut state = self.workers.state();
         state.enter(WHOSE.get());
-        state.waiting -= 1;
+        state.waiting -= usize::from(self.is_wait);
     }
-    waited
 }
 
 fn log_refused(error: &io::Error) {
@@ -150,12 +182,20 @@ impl Workers {
     /// Threads for a driver of this name.
     #[must_use]
     pub fn new(driver: &str) -> Arc<Self> {
+        Self::with_starter(driver, |thread, life| thread.start(life).map(drop))
+    }
+
+    fn with_starter(
+        driver: &str,
+        start: impl Fn(Builder, Task) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(LEAST, usize::from);
         Arc::new(Self {
             state: Mutex::default(),
             wake: Condvar::new(),
             most: cores.max(LEAST),
             name: format!("quipu-{driver}-task"),
+            start: Box::new(start),
             on_wait: OnceLock::new(),
         })
     }
@@ -209,19 +249,8 @@ impl Workers {
         if !is_mine {
             return wait();
         }
-        struct Aside<'a>(&'a Workers);
-        impl Drop for Aside<'_> {
-            fn drop(&mut self) {
-                self.0.state().enter(WHOSE.get());
-            }
-        }
-        let mut state = self.state();
-        state.leave(WHOSE.get());
-        let refused = self.start_if_due(&mut state);
-        drop(state);
-        self.wake.notify_one();
+        let (_aside, refused) = Absence::begin(self, false);
         refused.iter().for_each(log_refused);
-        let _aside = Aside(self);
         wait()
     }
 
@@ -262,11 +291,24 @@ impl Workers {
             return None;
         }
         let workers = self.clone();
-        let thread = std::thread::Builder::new()
-            .name(self.name.clone())
-            .start(move || or_end("host tasks", || workers.work()));
-        let started = thread.map(|_| state.counted += 1);
-        started.err()
+        let life = move || or_end("host tasks", || workers.work());
+        let thread = std::thread::Builder::new().name(self.name.clone());
+        let started = (self.start)(thread, Box::new(life));
+        started.map(|()| state.counted += 1).err()
+    }
+
+    /// The error of a wait that may never end, as the system gives no thread.
+    fn no_thread(&self, error: &io::Error) -> Error {
+        ErrorKind::WouldDeadlock {
+            why: format!(
+                "it is inside of a host task, and the system gives no other thread ('{}') for what it \
+                 may wait for: {error}; end threads or raise their limit, or enqueue what comes after \
+                 instead",
+                self.name
+            )
+            .into(),
+        }
+        .into()
     }
 
     /// The life of a thread from its begin to its end.
@@ -321,7 +363,13 @@ impl Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_scheduler::UserEvent;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Barrier, mpsc};
+
+    /// Nothing here takes longer, on any machine.
+    const PATIENCE_OF_TESTS: Duration = Duration::from_secs(60);
 
     #[test]
     fn who_stands_aside_leaves_its_place_to_others() {
@@ -340,6 +388,61 @@ mod tests {
         all.wait();
         // Anywhere else it waits where it is.
         assert_eq!(workers.aside(|| 7), 7);
+    }
+
+    /// Workers to which the system gives one thread.
+    fn with_one_thread() -> Arc<Workers> {
+        let is_given = AtomicBool::new(false);
+        Workers::with_starter("lonely", move |thread, life| {
+            if is_given.swap(true, Ordering::SeqCst) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            thread.start(life).map(drop)
+        })
+    }
+
+    #[test]
+    fn a_wait_for_a_task_that_gets_no_thread_says_so() {
+        let workers = with_one_thread();
+        let (tell, told) = mpsc::channel();
+        let own = workers.clone();
+        workers.run_users(Box::new(move || {
+            let over = UserEvent::new();
+            let event = over.event();
+            own.run(Box::new(move || over.complete()));
+            tell.send((event.wait(), event)).unwrap();
+        }));
+        let (waited, event) = told.recv_timeout(PATIENCE_OF_TESTS).unwrap();
+        let error = waited.unwrap_err().to_string();
+        assert!(
+            error.contains("the system gives no other thread"),
+            "{error}"
+        );
+        // The one thread comes to it then.
+        event.wait().unwrap();
+        while !workers.is_idle() {
+            std::thread::yield_now();
+        }
+        assert_eq!(workers.waiting(), 0);
+    }
+
+    #[test]
+    fn a_thread_whose_wait_panics_is_counted_as_before() {
+        let workers = Workers::new("panicking");
+        workers.on_wait(|| panic!("on purpose"));
+        let (tell, told) = mpsc::channel();
+        workers.run_users(Box::new(move || {
+            let event = UserEvent::new();
+            let wait = AssertUnwindSafe(|| event.event().wait());
+            tell.send(catch_unwind(wait).is_err()).unwrap();
+        }));
+        assert!(told.recv_timeout(PATIENCE_OF_TESTS).unwrap());
+        while !workers.is_idle() {
+            std::thread::yield_now();
+        }
+        let state = workers.state();
+        let counts = (state.counted - state.idle, state.in_users, state.waiting);
+        assert_eq!(counts, (0, 0, 0));
     }
 
     #[test]
