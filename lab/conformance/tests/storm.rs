@@ -2,6 +2,8 @@
 
 use quipu_conformance::fixture::{self, simulated};
 use quipu_conformance::{Fixture, storm};
+#[cfg(quipu_small_limits)]
+use quipu_scheduler::{Context, QueueOptions, Recording, Request, UserEvent, graph::NodeRequest};
 
 /// Seconds, also of a debug build and with small limits.
 const COMMANDS: u64 = 20_000;
@@ -43,4 +45,34 @@ fn over_simulated_devices_beside_a_pool() {
 #[test]
 fn over_simulated_devices_with_few_slots() {
     storms(7, &simulated::cramped());
+}
+
+/// With the usual limits, so long a list takes half a gigabyte.
+#[cfg(quipu_small_limits)]
+#[test]
+fn a_list_that_is_too_long_is_refused_also_of_a_graph() {
+    let devices = fixture::pool(1).devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let recording = Recording::new(&context);
+    recording
+        .host_task(&queue, |_| Ok(()), &NodeRequest::default())
+        .unwrap();
+    let graph = recording.finish().unwrap();
+    let gate = UserEvent::new();
+    let mut waits = vec![gate.event(); 4097];
+    let request = Request {
+        waits: &waits,
+        ..Request::default()
+    };
+    let task = queue.host_task(|_| Ok(()), &request).unwrap_err();
+    let launch = queue.launch_graph(&graph, &waits, None).unwrap_err();
+    for error in [task, launch] {
+        let text = error.to_string();
+        assert!(text.contains("a list of 4097 events"), "{text}");
+    }
+    waits.pop();
+    let launched = queue.launch_graph(&graph, &waits, None).unwrap();
+    gate.complete();
+    launched.wait().unwrap();
 }

@@ -1,10 +1,10 @@
 //! Launches of recorded graphs: the steps of an enqueue, once for all of a graph's commands.
 
 use super::super::Queue;
-use super::Request;
 use super::construct::{construct, id_of, open};
 use super::locked::Locked;
 use super::waits::Waits;
+use super::{Request, check_listed};
 use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Kind;
 use crate::error::{ErrorKind, Foreign, Result};
@@ -30,6 +30,7 @@ impl Queue {
     ) -> Result<Option<Event>> {
         let shared = graph.shared();
         let surroundings = shared.surroundings();
+        check_listed(waits)?;
         self.check_graph(shared)?;
         let request = Request {
             waits,

@@ -109,14 +109,14 @@ use crate::command::{
 use crate::driver::{CommandRef, Notification, Submission};
 use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::{Event, SeesTo};
-use crate::limits::{JOIN_DOMAIN_WAITS, JOIN_WAITS};
+use crate::limits::{JOIN_DOMAIN_WAITS, JOIN_WAITS, MOST_LISTED};
 use crate::memory::CONTENT_SIZE_BYTES;
 use crate::memory::Memory;
 use crate::memory::access::Access;
 use crate::operation::Body;
 use crate::panics::{quietly, text_of};
 use crate::region::Region;
-use crate::state::{MAX_WAITS, WANT_EACH};
+use crate::state::WANT_EACH;
 use construct::{construct, construct_marker, id_of, marker, marker_event, open};
 use locked::Locked;
 use std::any::Any;
@@ -184,8 +184,20 @@ pub(crate) fn check_regions(accesses: &[Access<'_>], regions: &[(usize, Region)]
     Ok(())
 }
 
-/// Events that a command may list: half of the waits that can be counted.
-const MOST_LISTED: usize = MAX_WAITS as usize / 2;
+/// Says if a command lists more events than it may.
+pub(super) fn check_listed(waits: &[Event]) -> Result<()> {
+    if waits.len() > MOST_LISTED {
+        return Err(ErrorKind::InvalidArgument {
+            what: "enqueue",
+            problem: format!(
+                "a list of {} events; a command waits for at most {MOST_LISTED}, so have markers wait for parts of it",
+                waits.len()
+            ),
+        }
+        .into());
+    }
+    Ok(())
+}
 
 impl Queue {
     /// Enqueues a command and gives its event.
@@ -535,16 +547,7 @@ impl Queue {
             }
             .into());
         }
-        if request.waits.len() > MOST_LISTED {
-            return Err(ErrorKind::InvalidArgument {
-                what: "enqueue",
-                problem: format!(
-                    "a list of {} events; a command waits for at most {MOST_LISTED}, so have markers wait for parts of it",
-                    request.waits.len()
-                ),
-            }
-            .into());
-        }
+        check_listed(request.waits)?;
         Ok(has_content_sizes)
     }
 
