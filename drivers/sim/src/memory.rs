@@ -37,9 +37,9 @@ impl InPlace {
 impl HostMemory for InPlace {
     fn read(&self, offset: usize, to: &mut [u8]) {
         let from = self.part(offset, to.len());
-        // SAFETY: within the bytes, which are there (`map_host_memory`). The engine copies them for
-        // a command of its own, and hazards keep others from writing what that reads. Bytes between
-        // its rows are copied, too, and nobody looks at these copies.
+        // SAFETY: within the bytes, which are there (`map_host_memory`). The engine copies what a
+        // command of its own uses, without the bytes between its rows (`Bytes::copy_parts`), and
+        // hazards keep others from writing that.
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 

@@ -247,6 +247,7 @@ impl Simulation {
             let effect = std::mem::replace(&mut flight.command.effect, Box::new(|_| Ok(())));
             let plan = ViewPlan {
                 accesses: flight.command.accesses.clone(),
+                rows: flight.command.rows.clone(),
                 backings: flight.backings.clone(),
             };
             self.works.push_back(Work {

@@ -16,6 +16,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use quipu_scheduler::Region as Rows;
 use quipu_scheduler::panics::text_of;
 
 use super::super::command::{Cost, Effect};
@@ -102,6 +103,8 @@ struct Shadow {
 #[derive(Debug)]
 pub(crate) struct ViewPlan {
     pub(crate) accesses: Vec<Access>,
+    /// See [`Command::rows`](super::super::Command::rows).
+    pub(crate) rows: Vec<(usize, Rows)>,
     pub(crate) backings: Vec<Backing>,
 }
 
@@ -115,9 +118,13 @@ pub(crate) enum EffectError {
 impl ViewPlan {
     /// Runs an effect on memory as it is now.
     pub(crate) fn run(self, effect: Effect) -> Result<(Publication, Option<Cost>), EffectError> {
-        let Self { accesses, backings } = self;
+        let Self {
+            accesses,
+            rows,
+            backings,
+        } = self;
         let guards: Vec<_> = backings.iter().map(Backing::read).collect();
-        let segments = segments(&accesses, &backings, &guards)
+        let segments = segments(&accesses, &rows, &backings, &guards)
             .map_err(|error| EffectError::Failed(error.to_string()))?;
         let mut access = MemoryAccess {
             accesses: &accesses,
@@ -152,9 +159,10 @@ impl ViewPlan {
 }
 
 /// Joins overlapping accesses of the same allocation, and copies those that are written or in
-/// memory of the host.
+/// memory of the host: of the host's, their rows alone.
 fn segments(
     accesses: &[Access],
+    rows: &[(usize, Rows)],
     backings: &[Backing],
     guards: &[RwLockReadGuard<'_, Bytes>],
 ) -> Result<Vec<Segment>, MemoryError> {
@@ -177,6 +185,18 @@ fn segments(
             _ => joined.push(access),
         }
     }
+    // The ranges that the accesses within a region use, by their addresses.
+    let used_in = |region: Region| {
+        let within = accesses.iter().enumerate();
+        let within =
+            within.filter(move |(_, it)| it.region.length > 0 && region.contains(it.region));
+        within.flat_map(|(at, it)| {
+            let rows = rows.iter().find(|(of, _)| *of == at);
+            let range = || Rows::new(it.region.start(), it.region.length, []);
+            let rows = rows.map_or_else(range, |(_, rows)| rows.clone());
+            rows.rows().collect::<Vec<_>>()
+        })
+    };
     joined
         .into_iter()
         .map(|Access { region, mode }| {
@@ -189,7 +209,10 @@ fn segments(
             let is_read_in_place = guards[backing].as_slice().is_some();
             let shadow = if mode == AccessMode::Write || !is_read_in_place {
                 let from = backings[backing].offset_of(region.address);
-                let original = guards[backing].copy(from..from + region.length as usize);
+                let place = |address: u64| from + (address - region.start()) as usize;
+                let used = used_in(region).map(|used| place(used.start)..place(used.end));
+                let range = from..from + region.length as usize;
+                let original = guards[backing].copy_parts(range, used);
                 // The shadow keeps the alignment that the region has in device memory, up to a
                 // page's.
                 let phase = region.address.to_raw();

@@ -38,11 +38,24 @@ impl Bytes {
 
     /// A copy of some bytes.
     pub(crate) fn copy(&self, range: Range<usize>) -> Vec<u8> {
+        self.copy_parts(range.clone(), std::iter::once(range))
+    }
+
+    /// A copy of some bytes, of which these parts are used. Of the host's memory nothing else is
+    /// looked at, and the copy has zeros there: others may be writing it.
+    pub(crate) fn copy_parts(
+        &self,
+        range: Range<usize>,
+        parts: impl Iterator<Item = Range<usize>>,
+    ) -> Vec<u8> {
         match self {
             Self::Own(bytes) => bytes.as_slice()[range].to_vec(),
             Self::Host(memory) => {
                 let mut copy = vec![0; range.len()];
-                memory.read(range.start, &mut copy);
+                for part in parts {
+                    let to = part.start - range.start..part.end - range.start;
+                    memory.read(part.start, &mut copy[to]);
+                }
                 copy
             }
         }

@@ -482,6 +482,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_scheduler::Region as Rows;
     use std::sync::Mutex;
 
     fn space() -> Space {
@@ -603,6 +604,58 @@ mod tests {
         assert_eq!(inspect(&space, other, 1), Ok(vec![1]));
         space.free(other).unwrap();
         assert_eq!(space.free_bytes(), free);
+    }
+
+    /// Memory of the host's of which some bytes are another's: they must not be touched.
+    struct Rowed(Arc<Mutex<Vec<u8>>>);
+
+    impl Rowed {
+        fn check(&self, offset: usize, length: usize) {
+            let is_own = |at| at % 8 < 4;
+            assert!((offset..offset + length).all(is_own), "{offset}, {length}");
+        }
+    }
+
+    impl HostMemory for Rowed {
+        fn read(&self, offset: usize, to: &mut [u8]) {
+            self.check(offset, to.len());
+            Host(self.0.clone()).read(offset, to);
+        }
+
+        fn write(&self, offset: usize, from: &[u8]) {
+            self.check(offset, from.len());
+            Host(self.0.clone()).write(offset, from);
+        }
+    }
+
+    #[test]
+    fn of_the_hosts_memory_a_command_touches_its_rows_alone() {
+        let mut space = space();
+        let host = Arc::new(Mutex::new((0..24).collect::<Vec<u8>>()));
+        let address = space.map(Box::new(Rowed(host.clone())), 24).unwrap();
+        let whole = Region::new(address, 20);
+        let accesses = vec![Access::write(whole), Access::read(whole)];
+        let backings = space.take_into_use(&accesses).unwrap();
+        let rows = Rows::new(address.to_raw(), 4, [(3, 8)]);
+        let plan = ViewPlan {
+            accesses,
+            rows: vec![(0, rows.clone()), (1, rows)],
+            backings,
+        };
+        let run = plan.run(Box::new(move |memory| {
+            let bytes = memory.write(whole).unwrap();
+            assert_eq!(
+                [&bytes[..4], &bytes[16..]].concat(),
+                [0, 1, 2, 3, 16, 17, 18, 19]
+            );
+            bytes[8..12].fill(7);
+            Ok(())
+        }));
+        let (publication, _) = run.map_err(|error| format!("{error:?}")).unwrap();
+        publication.publish().unwrap();
+        let mut expected: Vec<u8> = (0..24).collect();
+        expected[8..12].fill(7);
+        assert_eq!(*host.lock().unwrap(), expected);
     }
 
     #[test]
