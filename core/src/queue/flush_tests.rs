@@ -10,6 +10,7 @@ use crate::{
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -21,6 +22,13 @@ type Call = Box<dyn FnOnce() + Send>;
 struct Late {
     ready: Mutex<Vec<Command>>,
     once_told: Mutex<Option<Call>>,
+    /// It was flushed by the thread that flushes as demanded.
+    by_thread: AtomicBool,
+}
+
+/// True on the thread that flushes as demanded.
+fn is_flush_thread() -> bool {
+    std::thread::current().name() == Some("quipu-flush")
 }
 
 // SAFETY: a command's code and memory are used while it is here, with the arguments resolved for
@@ -50,6 +58,7 @@ unsafe impl Driver for Late {
     }
 
     fn flush(&self, _: &super::QueueShared) {
+        self.by_thread.fetch_or(is_flush_thread(), Ordering::SeqCst);
         let next = || self.ready.lock().unwrap().pop();
         while let Some(command) = next() {
             let result = command.start();
@@ -151,4 +160,84 @@ fn what_is_being_enqueued_as_a_future_is_polled_is_flushed() {
         assert!(is_woken, "nobody flushes");
         drop(kept);
     }
+}
+
+/// Everything that keeps a driver.
+type Kept = (Queue, Context, Vec<Device>, Arc<dyn Driver>);
+
+/// As the other. Flushed by the thread that flushes as demanded, it drops what keeps it. Its end
+/// panics.
+struct Ends {
+    late: Late,
+    kept: Mutex<Receiver<Kept>>,
+    has_ended: Arc<AtomicBool>,
+}
+
+// SAFETY: as the other.
+unsafe impl Driver for Ends {
+    fn name(&self) -> &'static str {
+        "ends"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        self.late.devices()
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn notify(&self, notification: Notification) {
+        self.late.notify(notification);
+    }
+
+    fn flush(&self, queue: &super::QueueShared) {
+        self.late.flush(queue);
+        if is_flush_thread() {
+            drop(self.kept.lock().unwrap().recv());
+        }
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        panic!("the end of a driver");
+    }
+}
+
+#[test]
+fn a_driver_whose_end_panics_in_the_thread_that_flushes_leaves_it_to_others() {
+    let (give, kept) = channel();
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::new(Ends {
+        late: Late::default(),
+        kept: Mutex::new(kept),
+        has_ended: has_ended.clone(),
+    });
+    let driver: Arc<dyn Driver> = ends.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    // For an event of the host's all queues are flushed.
+    let gate = UserEvent::new();
+    let mut event = gate.event();
+    let woken = Arc::new(Woken::default());
+    assert!(poll(&mut event, &woken).is_pending());
+    // While the thread is busy, others flush for themselves.
+    let by_thread = || ends.late.by_thread.load(Ordering::SeqCst);
+    assert!(is_so(|| {
+        drop(task(&queue));
+        by_thread()
+    }));
+    drop(ends);
+    give.send((queue, context, devices, driver)).unwrap();
+    assert!(is_so(|| has_ended.load(Ordering::SeqCst)));
+    let (late, _context, [other, _]) = stage();
+    let is_flushed = is_so(|| {
+        drop(task(&other));
+        late.by_thread.load(Ordering::SeqCst)
+    });
+    assert!(is_flushed, "the thread is gone");
+    gate.complete();
 }

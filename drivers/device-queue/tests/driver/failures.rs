@@ -7,9 +7,11 @@ use quipu_scheduler::error::ErrorKind;
 use quipu_scheduler::operation::HostMemory;
 use quipu_scheduler::{
     Access, AccessMode, Completion, Context, Device, Error, Event, MemoryRef, Queue, QueueOptions,
-    Result, UserEvent,
+    RawArgument, Request, Result, UserEvent,
 };
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 const CELLS: u64 = 8;
 
@@ -169,6 +171,47 @@ fn a_command_that_is_refused_for_want_of_memory_waits_for_others() {
         first.wait().unwrap();
         last.wait().unwrap();
         assert_eq!(read(&rig.queue, &z).unwrap(), vec![2; 64]);
+    });
+}
+
+/// Says so as its thread ends.
+struct Tells(Sender<()>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        // Nobody may listen any more.
+        let _ = self.0.send(());
+    }
+}
+
+thread_local! {
+    static LAST: Cell<Option<Tells>> = const { Cell::new(None) };
+}
+
+#[test]
+fn room_that_is_made_as_a_command_is_refused_has_it_tried_again() {
+    each(|rig| {
+        let x = rig.used(1);
+        let options = QueueOptions::default();
+        let tasks = rig.context.queue(&rig.devices[0], options).unwrap();
+        let ((begin, begun), (end, ends), (tell, told)) = (channel(), channel(), channel());
+        let task = move |_: &[RawArgument]| {
+            LAST.set(Some(Tells(tell.clone())));
+            begin.send(()).unwrap();
+            ends.recv().unwrap();
+            Ok(())
+        };
+        let task = tasks.host_task(task, &Request::default()).unwrap();
+        tasks.flush();
+        begun.recv().unwrap();
+        rig.faults.once_refused(move || {
+            end.send(()).unwrap();
+            // Its thread has done all of it then.
+            told.recv().unwrap();
+        });
+        rig.faults.plan(Fault::Put, 0, 1, Refusal::Memory);
+        fill(&rig.queue, &x, 2, &[]).wait().unwrap();
+        task.wait().unwrap();
     });
 }
 

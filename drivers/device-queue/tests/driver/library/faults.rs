@@ -51,6 +51,8 @@ struct State {
     calls: HashMap<Fault, u64>,
     /// Refusals so far.
     refused: u64,
+    /// Called at the next.
+    once_refused: Option<Box<dyn FnOnce() + Send>>,
     /// No device runs anything.
     held: bool,
     /// Parts of commands that they run all the same.
@@ -134,6 +136,7 @@ impl Faults {
             violations: Vec::new(),
             calls: HashMap::new(),
             refused: 0,
+            once_refused: None,
             held: false,
             allowed: 0,
             muted: false,
@@ -200,8 +203,20 @@ impl Faults {
                 is_now
             }
         };
-        state.refused += u64::from(is_now);
-        if is_now { Err(refusal) } else { Ok(()) }
+        if !is_now {
+            return Ok(());
+        }
+        state.refused += 1;
+        let call = state.once_refused.take();
+        drop(state);
+        call.into_iter().for_each(|call| call());
+        Err(refusal)
+    }
+
+    /// Does this before the next call that goes wrong has said so.
+    #[allow(dead_code, reason = "not all tests are of this")]
+    pub(crate) fn once_refused(&self, call: impl FnOnce() + Send + 'static) {
+        self.state().once_refused = Some(Box::new(call));
     }
 
     /// Has the devices run nothing, or their commands again.
