@@ -15,6 +15,8 @@
 //! success, 1 for a command that failed and 2 for a command line that makes no sense. A program
 //! that stops reading our output (`quipu devices | head -1`) has had enough: that is success too.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_macros))]
+
 mod commands;
 mod demo;
 mod error;

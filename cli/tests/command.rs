@@ -311,6 +311,21 @@ fn whoever_stops_reading_has_had_enough() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_error_that_nobody_reads_ends_nothing() {
+    for (variable, value) in [
+        ("QUIPU_TRACE", "/nowhere/trace.json"),
+        ("QUIPU_LOG", "trace"),
+    ] {
+        let closed = || std::io::pipe().unwrap().1;
+        let mut command = quipu(&["devices"]);
+        command.env(variable, value);
+        let ended = command.stdout(closed()).stderr(closed()).status().unwrap();
+        assert_eq!(ended.code(), Some(0), "{variable}={value}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn benchmarks_are_a_program_beside_the_command() {

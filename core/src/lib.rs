@@ -30,7 +30,7 @@
 //! | [`front`] | the interface of front ends |
 //! | [`trace`] | a record of when and where each command ran; `tracing_records`: made from finished commands |
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod access;
 pub mod built_in;
@@ -57,7 +57,7 @@ mod tracing_records;
 pub(crate) use quipu_scheduler_base::{
     bias, flush_demand, limits, notify, observers, shown, state,
 };
-pub use quipu_scheduler_base::{clock, error, hash, panics, process, sync, trace};
+pub use quipu_scheduler_base::{clock, error, hash, panics, process, said, sync, trace};
 
 pub use access::{AccessMode, RawArgument};
 pub use built_in::{BuiltIn, BuiltInKernel, BuiltInParameter};

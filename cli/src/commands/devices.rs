@@ -7,6 +7,7 @@ use quipu::{BuiltInKernel, Device, DeviceProperties, Platform};
 use quipu_cli::escape;
 use quipu_cli::table::align;
 use quipu_cli::units::bytes;
+use quipu_scheduler::said::say;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -49,7 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         (false, false) => Err(CommandError::Nodes(failed)),
         (false, true) => {
             for reason in failed {
-                eprintln!("without a node: {}", escape::terminal(&reason));
+                say(format_args!(
+                    "without a node: {}",
+                    escape::terminal(&reason)
+                ));
             }
             Ok(())
         }

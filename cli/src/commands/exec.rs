@@ -18,6 +18,7 @@ use quipu_cli::timeline;
 use quipu_environment::{CLC, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
 use quipu_link::nodes::Node;
 use quipu_scheduler::hash;
+use quipu_scheduler::said::say;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -161,7 +162,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
             true => "the system's loader",
             false => "the system's linker, in place of a loader",
         };
-        eprintln!("{}, found by {found_by}", library.display());
+        say(format_args!("{}, found by {found_by}", library.display()));
     }
     if let Some(trace) = trace.filter(|_| options.profile) {
         return profile(command, &trace, passing);
@@ -253,8 +254,8 @@ fn profile(
     // This process ends without dropping it.
     drop(passing);
     match read? {
-        Some(trace) => eprint!("\n{}", timeline::by_name(&trace)),
-        None => eprintln!("\nThe program ran no commands of OpenCL's."),
+        Some(trace) => say(format_args!("\n{}", timeline::by_name(&trace).trim_end())),
+        None => say("\nThe program ran no commands of OpenCL's."),
     }
     let signal = || 128 + status.signal().unwrap_or(0);
     std::process::exit(status.code().unwrap_or_else(signal));

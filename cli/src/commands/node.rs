@@ -17,6 +17,7 @@ use quipu_link::nodes::{Node, Nodes, check_name};
 use quipu_link::served::Served;
 use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError, Rights, machine_name};
 use quipu_protocol::message::Status;
+use quipu_scheduler::said::say;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::sync::Arc;
@@ -280,7 +281,7 @@ fn read_invitation() -> Result<Invitation, CommandError> {
     let stdin = io::stdin();
     let asks = stdin.is_terminal();
     if asks {
-        eprintln!("the line that `quipu invite` has printed on the node's machine:");
+        say("the line that `quipu invite` has printed on the node's machine:");
     }
     // No user types more.
     for line in stdin.lock().take(1 << 16).lines() {
@@ -312,10 +313,10 @@ fn join_insecurely(addresses: &str, key: &Key) -> Result<(Fingerprint, Joined), 
     let link = dial.ask()?;
     let name = link.name().to_owned();
     link.close();
-    eprintln!(
+    say(format_args!(
         "INSECURE: whoever answers at {} has the key {node}, and is from now on taken for the node; nothing has proved that it is",
         shown(&address)
-    );
+    ));
     Ok((node, Joined { name, address }))
 }
 

@@ -13,6 +13,7 @@
 //! | [`hash`] | hashes of bytes and of numbers |
 //! | [`limits`] | the core's thresholds |
 //! | [`panics`] | the text and the place of a contained panic |
+//! | [`said`] | lines on standard error |
 //! | [`process`] | children of `fork`; whether anything is lost |
 //! | [`bias`] | locks that cost their only thread nothing |
 //! | [`state`] | a command's wait count and flags |
@@ -21,7 +22,7 @@
 //! | [`observers`] | the host's observers of an event |
 //! | [`flush_demand`] | the futures and callbacks for which later enqueues flush, counted |
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod bias;
 pub mod clock;
@@ -33,6 +34,7 @@ pub mod notify;
 pub mod observers;
 pub mod panics;
 pub mod process;
+pub mod said;
 pub mod shown;
 pub mod state;
 pub mod sync;

@@ -15,6 +15,7 @@
 use crate::error::{ErrorKind, Result};
 #[cfg(all(unix, not(miri)))]
 use crate::panics::quietly;
+use crate::said::say;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -87,10 +88,10 @@ pub fn or_end<R>(thread: &str, work: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 let thread = self.0;
-                eprintln!(
+                say(format_args!(
                     "quipu: the thread '{thread}' panicked, without which commands would never end; this is a fault of \
                      Quipu's, please report it with what is above"
-                );
+                ));
                 std::process::abort();
             }
         }

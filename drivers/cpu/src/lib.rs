@@ -12,7 +12,7 @@
 //! environment: `QUIPU_CPU_WORKERS=N` sets the number of workers,
 //! `QUIPU_CPU_PIN=0,2,4-7` pins them to these cores in turn.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod device;
 mod pin;

@@ -27,7 +27,7 @@
 //! | [`error`] | refusals as the core's errors |
 //! | `inside` | the threads that must not wait |
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod batch;
 pub mod clock;

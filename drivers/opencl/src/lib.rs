@@ -43,7 +43,7 @@
 //! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on
 //! threads of the host, with copies of their declared accesses.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod device;
 mod error;

@@ -46,7 +46,7 @@
 //!    do later commands.
 //! 3. Bytes that were only in the node's memory are lost; the core names the buffers.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod bulk;
 mod clock;

@@ -34,7 +34,7 @@
 //! the machine or elsewhere, and nothing ends in the future. Exact simulated times are in the
 //! machine's log.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod device;
 pub mod engine;

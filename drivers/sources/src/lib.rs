@@ -24,7 +24,7 @@
 //! A kernel writes for a size the number of bytes that it has written. As the content size of the
 //! other buffer, that has transfers move these and no more.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod decode;
 mod lane;

@@ -24,7 +24,7 @@
 //! commands. The core decides where on the node a buffer's bytes are. `docs/wire.md` specifies the
 //! messages and their checks.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod describe;
 #[cfg(target_os = "linux")]

@@ -33,6 +33,7 @@
 //! until the command is over. Handles need no promise: each is looked at before it is used.
 
 #![warn(clippy::disallowed_methods)]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros))]
 #![allow(
     clippy::too_many_arguments,
     reason = "the signatures are the standard's"

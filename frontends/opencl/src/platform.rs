@@ -13,6 +13,7 @@ use crate::semaphore;
 use opencl_sys::*;
 use quipu::DeviceKind;
 use quipu_scheduler::MemorySpace;
+use quipu_scheduler::said::say;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -114,11 +115,11 @@ pub(crate) fn devices() -> &'static [Ref<Device>] {
 
 fn find() -> Vec<Ref<Device>> {
     if let Err(error) = quipu::init_logging_from_env() {
-        eprintln!("quipu: {error}");
+        say(format_args!("quipu: {error}"));
     }
     let asked = quipu_environment::OPENCL_DEVICES.get();
     let asked = asked.unwrap_or_else(|error| {
-        eprintln!("quipu: {error}");
+        say(format_args!("quipu: {error}"));
         None
     });
     let mut builder = quipu::Platform::builder();

@@ -76,7 +76,7 @@
 //! program calls [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the environment writes a
 //! trace of any program. The trace is complete when the last context is dropped.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 /// The program in the project's README is one that works.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@
 
 use quipu_environment::LOG;
 use quipu_scheduler::Result;
+use quipu_scheduler::said::say;
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
@@ -56,6 +57,8 @@ fn init_logging(otherwise: Option<&str>) -> Result<bool> {
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let printer = tracing_subscriber::fmt::layer()
         .with_ansi(colours)
+        // It would print them where it could not print an event.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let started = tracing_subscriber::registry()
         .with(Printer(printer).with_filter(filter))
@@ -129,5 +132,5 @@ fn print(event: &Event<'_>) {
     let about = event.metadata();
     let mut line = Line(format!("{} {}:", about.level(), about.target()));
     event.record(&mut line);
-    eprintln!("{}", line.0);
+    say(line.0);
 }

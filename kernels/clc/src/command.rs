@@ -49,13 +49,12 @@ pub fn run_command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<String> = match words.collect() {
         Ok(words) => words,
         Err(word) => {
-            eprintln!("quipu-clc: {word:?} is no text");
+            say(format_args!("quipu-clc: {word:?} is no text"));
             return 2;
         }
     };
     if words.iter().any(|word| word == "--help" || word == "-h") {
-        print!("{USAGE}");
-        return 0;
+        return u8::from(shown(USAGE.as_bytes()).is_err());
     }
     match parsed(words)
         .map_err(Refusal::Usage)
@@ -63,11 +62,11 @@ pub fn run_command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     {
         Ok(()) => 0,
         Err(Refusal::Usage(text)) => {
-            eprintln!("quipu-clc: {text}\n\n{USAGE}");
+            say(format_args!("quipu-clc: {text}\n\n{USAGE}"));
             2
         }
         Err(Refusal::Failure(text)) => {
-            eprintln!("{text}");
+            say(text);
             1
         }
     }
@@ -132,7 +131,7 @@ fn run(asked: &Asked) -> Result<(), Refusal> {
     let bytes = std::fs::read(&asked.file).map_err(|error| written(error, &asked.file))?;
     let program = program(&bytes, asked).map_err(failed)?;
     if !program.warnings().is_empty() {
-        eprintln!("{}", with_name(program.warnings(), &name));
+        say(with_name(program.warnings(), &name));
     }
     let kernels: Vec<&KernelInfo> = match &asked.kernel {
         Some(kernel) => vec![program.kernel(kernel).map_err(failed)?],
@@ -168,6 +167,11 @@ fn run(asked: &Asked) -> Result<(), Refusal> {
         }
     }
     shown(&text).map_err(|error| written(error, Path::new("standard output")))
+}
+
+/// Prints a line on standard error, as far as anybody reads that.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Writes to standard output. A reader that has had enough is no error.

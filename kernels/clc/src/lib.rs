@@ -28,7 +28,7 @@
 //! | `output` | the standard output, to which kernels print |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod child;
 mod client;

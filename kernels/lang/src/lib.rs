@@ -119,7 +119,7 @@
 //! [`RawMut`] and [`SharedRaw`], [`assume_uniform`](BlockAccelerator::assume_uniform), and
 //! implementing [`Partition`], [`Shared`], [`Port`] or [`AtomicElement`].
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 mod accelerator;
 mod atomics;

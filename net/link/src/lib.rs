@@ -55,7 +55,7 @@
 //! [`Connection`](connection::Connection) blocks, and everything that waits for the other side
 //! before it is known has a deadline, however slowly bytes drip in.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod addresses;
 mod base32;

@@ -2,6 +2,7 @@
 //! time and others hardly ever: [`light_fence`] for that one, [`heavy_fence`] for the others. If
 //! both sides have one between a store and a load, at least one of them sees the other's store.
 
+use crate::said::say;
 use std::sync::OnceLock;
 #[cfg(all(target_os = "linux", not(miri)))]
 use std::sync::atomic::fence;
@@ -27,9 +28,9 @@ pub fn heavy_fence() {
     }
     TAKEN_AWAY.store(true, Ordering::Relaxed);
     if !visit_processors() {
-        eprintln!(
+        say(
             "quipu: the system refuses membarrier(2), which it has allowed before, and sched_setaffinity(2); a filter of \
-             system calls that is installed while devices are in use has to allow one of them"
+             system calls that is installed while devices are in use has to allow one of them",
         );
         std::process::abort();
     }

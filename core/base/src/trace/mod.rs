@@ -57,6 +57,7 @@ pub use error::TraceError;
 pub use record::{CommandKind, CommandRecord, Detour, Name, NodeClock};
 pub use recorder::{DEFAULT_LIMIT, Recorder};
 
+use crate::said::say;
 use quipu_environment::{TRACE, TRACE_LIMIT};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ fn decide() -> bool {
         let wanted = TRACE.get().map_err(TraceError::from);
         let started = wanted.and_then(|file| file.map(|file| begin(&expand(file))).transpose());
         if let Err(error) = &started {
-            eprintln!("quipu: {}: {error}", TRACE.name());
+            say(format_args!("quipu: {}: {error}", TRACE.name()));
         }
         if !matches!(started, Ok(Some(()))) {
             STATE.store(OFF, Ordering::Relaxed);
@@ -230,7 +231,7 @@ fn finish_at_exit() {
         // Nothing may unwind into the C runtime, and nobody is left to be told of an error but
         // standard error.
         if let Ok(Err(error)) = std::panic::catch_unwind(finish) {
-            eprintln!("quipu: {error}");
+            say(format_args!("quipu: {error}"));
         }
     }
     // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a

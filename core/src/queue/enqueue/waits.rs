@@ -209,7 +209,9 @@ impl<'a> Waits<'a> {
             if count > MAX_WAITS {
                 // So many commands do not fit into most memories. A wait that is not counted would
                 // run a command early.
-                eprintln!("quipu: a command waits for {count} others; {MAX_WAITS} can be counted");
+                crate::said::say(format_args!(
+                    "quipu: a command waits for {count} others; {MAX_WAITS} can be counted"
+                ));
                 std::process::abort();
             }
             if let Some(cause) = rare.poison.take() {

@@ -7,6 +7,7 @@ use quipu_driver_cpu::{Options, SerialDriver};
 use quipu_driver_sim::{SimDriver, engine};
 use quipu_environment as environment;
 use quipu_scheduler::driver::Driver;
+use quipu_scheduler::said::say;
 use quipu_scheduler::{Result, process};
 use std::sync::Arc;
 
@@ -169,7 +170,7 @@ impl PlatformBuilder {
                 Err(_) if [embedded::CUDA, embedded::OPENCL].contains(&driver) => {}
                 // Of all nodes, those that are there.
                 Err(error) if driver == embedded::ONE_OF_ALL => {
-                    eprintln!("quipu: goes on without a node: {error}");
+                    say(format_args!("quipu: goes on without a node: {error}"));
                     let driver = embedded::REMOTE;
                     platform.unavailable.push(Unavailable { driver, error });
                 }
