@@ -8,6 +8,22 @@ mod support;
 use quipu_clc::{Argument, Grid};
 use support::printed;
 
+/// A kernel that prints in a function which it calls in hundreds of places.
+fn often() -> String {
+    let mut text = String::from(
+        "void say(int i, int call, const int *v) {
+            int sum = 0;
+            for (int k = 0; k < call % 5; k++) { sum = sum * 31 + (v[k] ^ call); if (sum & 1) sum += v[k] >> 3; else sum ^= v[k] << 2; }
+            if (call % 100 == 7) printf(\"<%d %d %d>\\n\", i, call, i);
+        }
+        kernel void often(int n) { int i = get_global_id(0), v[5] = {i, n, i + 1, n + 2, i * n};\n",
+    );
+    for call in 0..300 {
+        text += &format!("            v[0] = i; say(i, {call}, v);\n");
+    }
+    text + "        }"
+}
+
 #[test]
 fn numbers_and_vectors_are_printed_in_whole_lines() {
     let Some(program) = support::program(
@@ -31,9 +47,11 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
     ) else {
         return;
     };
+    let often = support::program(&often()).unwrap();
     let n = 42_i32.to_ne_bytes().map(std::mem::MaybeUninit::new);
     let run = |kernel: &str, groups: std::ops::Range<u64>| {
         let size = if kernel == "lines" { 8 } else { 1 };
+        let program = if kernel == "often" { &often } else { &program };
         let grid = Grid::new(1, [groups.end * u64::from(size), 1, 1], [size, 1, 1]);
         let kernel = program.compile(kernel, grid.local_size()).unwrap();
         // SAFETY: the kernels have no memory.
@@ -67,6 +85,20 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
     let mut wanted: Vec<String> = (0..1600)
         .map(|i| format!("<{i} {} {i}>", vec![(i * 42).to_string(); 8].join(",")))
         .collect();
+    lines.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(lines, wanted);
+    let lines = printed(|| {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let run = &run;
+                scope.spawn(move || run("often", thread * 50..(thread + 1) * 50));
+            }
+        });
+    });
+    let mut lines: Vec<&str> = lines.lines().collect();
+    let each = |i: u32| [7, 107, 207].map(|call| format!("<{i} {call} {i}>"));
+    let mut wanted: Vec<String> = (0..200).flat_map(each).collect();
     lines.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(lines, wanted);

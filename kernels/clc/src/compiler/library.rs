@@ -7,7 +7,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Fault, llvm};
+use super::{Fault, calls, llvm};
 use quipu_device_queue::disk::{self, Key};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -135,7 +135,7 @@ pub(super) fn name_mathematics(module: Module) {
         let of_program = own.name();
         if LLVMIsDeclaration(own) == 0
             && !of_program.starts_with("llvm.")
-            && !of_program.starts_with(CALLED)
+            && !calls::are_kept(&of_program)
         {
             name(own, &format!("own.{of_program}"));
         }

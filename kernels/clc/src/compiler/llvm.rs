@@ -252,6 +252,7 @@ functions! {
     LLVMGetUser(of: Use) -> Value;
     LLVMReplaceAllUsesWith(value: Value, with: Value);
     LLVMGetICmpPredicate(value: Value) -> c_int;
+    LLVMGetFCmpPredicate(value: Value) -> c_int;
     LLVMGetVolatile(access: Value) -> c_int;
     LLVMSetVolatile(access: Value, volatile: c_int);
     LLVMIsAInstruction(value: Value) -> Value;
@@ -354,6 +355,7 @@ pub(crate) mod op {
     pub(crate) const PTR_TO_INT: i32 = 39;
     pub(crate) const INT_TO_PTR: i32 = 40;
     pub(crate) const ICMP: i32 = 42;
+    pub(crate) const FCMP: i32 = 43;
     pub(crate) const PHI: i32 = 44;
     pub(crate) const CALL: i32 = 45;
     pub(crate) const SELECT: i32 = 46;

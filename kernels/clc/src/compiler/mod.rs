@@ -10,6 +10,7 @@
 //! | `library` | links the built-in functions that a program uses |
 //! | `translate` | SPIR-V, by the machine's translator |
 //! | `print` | `printf` by the C library's |
+//! | `calls` | functions that are too much to inline |
 //! | `program` | clang's output, inlined: kernels and their descriptions |
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
@@ -31,6 +32,7 @@
 //! each text, [`Request::Link`] for all of them, and [`Request::Read`], which gives what `Describe`
 //! gives. [`Request::Translate`] makes of SPIR-V what `Unit` makes of a text.
 
+mod calls;
 mod division;
 mod half;
 mod library;

@@ -3,8 +3,8 @@
 //!
 //! 1. clang makes bitcode for `spir64`, where each address space has a number of its own.
 //! 2. The built-in functions that it calls are linked.
-//! 3. Everything is inlined into the kernels, and made simple: values in registers, no empty
-//!    blocks.
+//! 3. Everything is inlined into the kernels (but see [`calls`]), and made simple: values in
+//!    registers, no empty blocks.
 //! 4. A function that is still called and not there is refused by name, with the line that calls
 //!    it.
 //! 5. Each kernel's accesses by its pointers are read from the attributes that LLVM infers.
@@ -14,7 +14,7 @@ use super::tools::Tools;
 use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
 use super::workgroup::{BARRIER, MEETING};
 use super::{
-    Answer, Fault, Reading, division, half, library, llvm, object, print, variables, words,
+    Answer, Fault, Reading, calls, division, half, library, llvm, object, print, variables, words,
     workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
@@ -109,6 +109,7 @@ pub(super) fn read(
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);
     }
+    calls::keep(context, module, &kernels);
     make_inline(context, module, &names);
     // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to
     // be carried from one place to another ("partial redundancies"): another barrier may lie
@@ -176,7 +177,7 @@ fn mark_known(context: Context, module: Module) {
     let known = LLVMCreateEnumAttribute(context, attribute_kind("noundef"), 0);
     for function in module.functions() {
         let of = LLVMGetReturnType(LLVMGlobalGetValueType(function));
-        let is_given = LLVMIsDeclaration(function) != 0 && function.name().starts_with("__q_");
+        let is_given = LLVMIsDeclaration(function) != 0 && workgroup::has(&function.name());
         if is_given && of.kind() != kind::VOID {
             LLVMAddAttributeAtIndex(function, 0, known);
         }
@@ -577,7 +578,7 @@ fn make_inline(context: Context, module: Module, kernels: &[String]) {
         if LLVMIsDeclaration(function) != 0 {
             continue;
         }
-        let is_called = function.name().starts_with(library::CALLED);
+        let is_called = calls::are_kept(&function.name());
         for kind in NOT_KEPT
             .iter()
             .filter(|kind| !is_called || **kind != "noinline")
@@ -635,7 +636,7 @@ fn is_call_of(user: Value, function: Value) -> bool {
 /// True if a function that is not there is one that the passes or the machine's libraries have.
 fn is_known(name: &str) -> bool {
     name.starts_with("llvm.")
-        || name.starts_with("__q_")
+        || workgroup::has(name)
         || name.starts_with(library::MATHEMATICS)
         || name == "printf"
         // LLVM 18 calls these by itself, in place of powers of two.
@@ -657,7 +658,7 @@ fn refuse_unknown(module: Module) -> Result<(), Fault> {
             line => format!("program:{line}: "),
         };
         if LLVMIsDeclaration(function) == 0 {
-            if name.starts_with(library::CALLED) {
+            if calls::are_kept(&name) {
                 continue;
             }
             return Err(Fault::Refused(format!(
@@ -730,8 +731,9 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         .into_iter()
         .flat_map(Block::instructions)
         .any(|instruction| matches!(instruction.callee().as_deref(), Some(BARRIER | MEETING)));
-    let reaches_beyond = blocks(function)
+    let reaches_beyond = calls::with_kept(function)
         .into_iter()
+        .flat_map(blocks)
         .flat_map(Block::instructions)
         .any(reaches_beyond);
     let mut instructions = blocks(function).into_iter().flat_map(Block::instructions);
@@ -763,7 +765,7 @@ fn sees_groups(instruction: Value) -> bool {
             let number = LLVMGetOperand(instruction, 0).number();
             number.is_none_or(|number| (6..12).contains(&number) || number >= 17)
         }
-        name => name.starts_with("__q_"),
+        _ => workgroup::has(&name),
     }
 }
 

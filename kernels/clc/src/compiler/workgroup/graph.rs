@@ -3,8 +3,9 @@
 //! libLLVM's C interface cannot split, copy or move blocks. So the passes leave the kernel's own
 //! blocks alone, look at them through this graph, and make copies of single instructions elsewhere.
 
+use super::variables::is_leaf;
 use crate::compiler::llvm::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The function by which work-items of a group wait for each other.
 pub(in crate::compiler) const BARRIER: &str = "__q_barrier";
@@ -20,7 +21,7 @@ pub(super) enum End {
     Barrier,
     /// The work-items that are together meet, and go on in another node.
     Meeting,
-    /// A branch or switch; none where the graph assumes which way it goes.
+    /// A branch or switch; none where the graph assumes which way it goes, or there is one way.
     Branch(Option<Value>),
     /// The work-item is through.
     Return,
@@ -45,6 +46,10 @@ pub(super) struct Graph {
     pub(super) home: HashMap<Value, usize>,
     /// `select` instructions, and which of its two values each is assumed to have.
     pub(super) selected: HashMap<Value, usize>,
+    /// Fences next to a barrier, by the node after it: one thread makes them once for all
+    /// work-items. Any other fence is at the start of a node, of which the one before is the only
+    /// one to lead to it.
+    pub(super) fences: HashMap<usize, Vec<Value>>,
     /// The last node of each block.
     last: HashMap<Block, usize>,
     pub(super) before: Vec<Vec<usize>>,
@@ -64,7 +69,17 @@ impl Graph {
     /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that
     /// number, and each `select` has the value of that number.
     pub(super) fn new(kernel: Value, assumed: &HashMap<Value, usize>) -> Self {
-        let mut nodes = Vec::new();
+        Self::with_ends(kernel, assumed, &HashSet::new())
+    }
+
+    /// The same, in which nodes end before these instructions, too.
+    pub(super) fn with_ends(
+        kernel: Value,
+        assumed: &HashMap<Value, usize>,
+        ends: &HashSet<Value>,
+    ) -> Self {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut fences: HashMap<usize, Vec<Value>> = HashMap::new();
         let (mut first, mut last) = (HashMap::new(), HashMap::new());
         let mut home = HashMap::new();
         let all = blocks(kernel);
@@ -78,6 +93,16 @@ impl Graph {
             };
             let mut node = new();
             for instruction in block.instructions() {
+                let is_fence = instruction.opcode() == Some(op::FENCE);
+                let is_after_fence = |node: &Node| {
+                    let last = node.body.last();
+                    last.is_some_and(|last| last.opcode() == Some(op::FENCE))
+                };
+                if ends.contains(&instruction) || is_fence && !is_after_fence(&node) {
+                    node.end = End::Branch(None);
+                    node.next = vec![nodes.len() + 1];
+                    nodes.push(std::mem::replace(&mut node, new()));
+                }
                 home.insert(instruction, nodes.len());
                 let stops = match instruction.callee().as_deref() {
                     Some(BARRIER) => Some(End::Barrier),
@@ -85,6 +110,9 @@ impl Graph {
                     _ => None,
                 };
                 if let Some(end) = stops {
+                    if node.body.iter().all(|one| !is_access(*one)) {
+                        fences.insert(nodes.len() + 1, take_fences(&mut node));
+                    }
                     node.end = end;
                     node.next = vec![nodes.len() + 1];
                     nodes.push(std::mem::replace(&mut node, new()));
@@ -115,7 +143,22 @@ impl Graph {
                 _ => node.end = End::Unreachable,
             }
         }
+        for at in 0..nodes.len() {
+            let after = nodes[at].next.first().copied();
+            if let (End::Barrier | End::Meeting, Some(after)) = (&nodes[at].end, after) {
+                // A node of its own is what the fence begins.
+                let is_way = nodes[after].body.iter().all(|one| !is_access(*one));
+                let next = match (&nodes[after].end, &nodes[after].next[..]) {
+                    (End::Branch(None), [next]) if is_way => *next,
+                    _ => continue,
+                };
+                let more = take_fences(&mut nodes[next]);
+                fences.entry(after).or_default().extend(more);
+            }
+        }
+        fences.retain(|_, fences| !fences.is_empty());
         let mut graph = Self {
+            fences,
             before: vec![Vec::new(); nodes.len()],
             dominator: Vec::new(),
             after: Vec::new(),
@@ -202,6 +245,11 @@ impl Graph {
         }
     }
 
+    /// The node by way of which a work-item comes to another one; none of the first.
+    pub(super) fn dominator(&self, at: usize) -> Option<usize> {
+        self.dominator[at].filter(|up| *up != at)
+    }
+
     /// The loops, each with a header that dominates it.
     pub(super) fn loops(&self) -> Vec<Loop> {
         let mut loops: Vec<Loop> = Vec::new();
@@ -226,6 +274,23 @@ impl Graph {
         }
         loops
     }
+}
+
+/// True if an instruction may read or write memory: fences are of an order with these.
+fn is_access(instruction: Value) -> bool {
+    match instruction.opcode() {
+        Some(op::LOAD | op::STORE | op::ATOMIC_RMW | op::ATOMIC_CMPXCHG) => true,
+        Some(op::CALL) => !is_leaf(instruction),
+        _ => false,
+    }
+}
+
+/// Takes the fences out of a node.
+fn take_fences(node: &mut Node) -> Vec<Value> {
+    let is_fence = |one: &Value| one.opcode() == Some(op::FENCE);
+    let fences = node.body.iter().copied().filter(is_fence).collect();
+    node.body.retain(|one| !is_fence(one));
+    fences
 }
 
 impl Loop {

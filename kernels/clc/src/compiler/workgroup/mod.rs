@@ -30,8 +30,8 @@
 //! 11. [`notes`]: notes on this for the kernel's user, if somebody asks.
 //! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version
 //!     without the test.
-//! 13. [`waits`]: a kernel in which work-items wait for each other by atomic operations has no
-//!     inner cuts.
+//! 13. [`waits`]: there are no inner cuts where a work-item may hold what others wait for, by atomic
+//!     operations.
 
 mod access;
 mod common;
@@ -47,18 +47,18 @@ mod unroll;
 mod variables;
 mod waits;
 
-use super::Fault;
 use super::llvm::*;
+use super::{Fault, calls};
 use crate::metadata::Layout;
 pub(super) use access::{keeps_reads_in_place, switches_by_memory};
 use emit::Emitter;
 pub(crate) use emit::{NUMBERS, place_of_arguments};
-use graph::Graph;
 pub(super) use graph::{BARRIER, MEETING};
 pub(super) use notes::{Notes, line, lines, listed};
 pub(super) use small_arrays::choose;
 use std::collections::HashMap;
 pub(super) use unroll::keep_loops;
+pub(super) use waits::is_shared;
 
 /// The name of the function that is made.
 pub(crate) const ENTRY: &str = "quipu_run_groups";
@@ -78,7 +78,8 @@ pub(super) fn transform(
 ) -> Result<Layout, Fault> {
     let layout = LLVMCreateTargetDataLayout(machine);
     let printf = module.function("printf");
-    let prints = printf.is_some_and(|printf| uses(kernel, &[printf]));
+    let all = calls::with_kept(kernel);
+    let prints = printf.is_some_and(|printf| all.iter().any(|one| uses(*one, &[printf])));
     let local_bytes = place_local(context, module, kernel, layout);
     super::variables::place(context, module, kernel);
     let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
@@ -97,11 +98,11 @@ pub(super) fn transform(
             .collect();
         emitter.go_on(within);
         emitter.begin_notes(guards);
-        emitter.version(&Graph::new(kernel, &assumed), after)?;
+        emitter.version(&waits::graph(kernel, &assumed), after)?;
         emitter.go_on(other);
     }
     emitter.begin_notes(&[]);
-    emitter.version(&Graph::new(kernel, &HashMap::new()), after)?;
+    emitter.version(&waits::graph(kernel, &HashMap::new()), after)?;
     let (spill_bytes_per_item, spill_bytes) = emitter.end(after);
     LLVMSetLinkage(kernel, linkage::INTERNAL);
     if let (Some(notes), Some(made)) = (notes, emitter.notes) {
@@ -123,6 +124,24 @@ fn local_variables(module: Module) -> Vec<Value> {
     let mut variables = module.globals();
     variables.retain(|global| LLVMGetPointerAddressSpace(global.ty()) == LOCAL);
     variables
+}
+
+/// True if a function uses local variables.
+pub(super) fn uses_local(function: Value) -> bool {
+    let all = blocks(function).into_iter().flat_map(Block::instructions);
+    let mut operands = all.flat_map(Value::operands);
+    operands.any(is_of_local)
+}
+
+fn is_of_local(value: Value) -> bool {
+    let is_variable = LLVMIsAGlobalVariable(value).some().is_some();
+    is_variable && LLVMGetPointerAddressSpace(value.ty()) == LOCAL
+        || LLVMIsAConstantExpr(value).some().is_some() && value.operands().any(is_of_local)
+}
+
+/// True if a function of this name is one that the passes replace.
+pub(super) fn has(name: &str) -> bool {
+    [BARRIER, MEETING].contains(&name) || variables::is_at_hand(name) || sub_groups::has(name)
 }
 
 /// The number of bytes of a kernel's local variables.

@@ -20,6 +20,11 @@ const PARTS: &str = "__q_parts";
 const APART: &str = "__q_apart";
 const MOST: &str = "__q_most";
 
+/// True if a function of this name is one of these.
+pub(super) fn has(name: &str) -> bool {
+    [WHOLE, WIDTH, PARTS, APART, MOST].contains(&name)
+}
+
 /// The number of work-items in a sub-group of a kernel; none if it is the whole work-group.
 pub(crate) fn size(context: Context, kernel: Value) -> Option<u64> {
     let required = numbers(context, kernel, REQUIRED_SIZE).first().copied();

@@ -4,14 +4,16 @@
 //! A value is divergent if it comes from the work-item's own number, from its own memory or from an
 //! atomic operation; if an operand of it is; if it is a phi where ways meet that work-items of a
 //! group take differently; or if it leaves a loop that they leave at different times. A load from a
-//! uniform address is uniform: another work-item that writes there meanwhile would race. In a
-//! kernel in which work-items [wait](super::waits) for each other, no load is.
+//! uniform address is uniform: another work-item that writes there meanwhile would race. Where
+//! work-items may hold what others [wait](super::waits) for, no load is.
 
 use super::access::{is_arithmetic, masks_bytes};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::private::SideBySide;
-use super::waits;
+use super::variables::is_leaf;
+use super::waits::{Order, is_shared};
+use crate::compiler::calls;
 use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
@@ -40,14 +42,14 @@ pub(super) enum Alone {
     Rows,
     /// They stop in it, or at its ends, for another reason.
     Stops,
-    /// They wait for each other in the kernel, by atomic operations.
+    /// They may hold there what others wait for.
     Waits,
 }
 
 /// The values and ways that differ within a group.
 pub(super) struct Divergence {
-    /// True if work-items wait for each other by memory.
-    pub(super) waits: bool,
+    /// Where work-items may hold what others wait for.
+    pub(super) order: Order,
     /// Values that differ.
     values: HashSet<Value>,
     /// Nodes that some work-items of a group may run and others not, or another number of times.
@@ -61,7 +63,7 @@ impl Divergence {
     /// Finds what differs in a kernel.
     pub(super) fn of(graph: &Graph, loops: &[Loop]) -> Self {
         let mut this = Self {
-            waits: waits::any(graph, loops),
+            order: Order::of(graph, loops),
             values: HashSet::new(),
             nodes: vec![false; graph.nodes.len()],
             parted: Vec::new(),
@@ -88,7 +90,7 @@ impl Divergence {
                 }
                 for instruction in &node.body {
                     if !this.differs(*instruction)
-                        && this.comes_to_differ(*instruction)
+                        && this.comes_to_differ(at, *instruction)
                         && this.values.insert(*instruction)
                     {
                         changed = true;
@@ -112,7 +114,7 @@ impl Divergence {
     pub(super) fn apart(graph: &Graph, loops: &[Loop]) -> Self {
         let all = graph.nodes.iter();
         Self {
-            waits: waits::any(graph, loops),
+            order: Order::of(graph, loops),
             values: all
                 .flat_map(|node| node.phis.iter().chain(&node.body))
                 .copied()
@@ -127,11 +129,11 @@ impl Divergence {
         self.values.contains(&value)
     }
 
-    fn comes_to_differ(&self, instruction: Value) -> bool {
+    fn comes_to_differ(&self, at: usize, instruction: Value) -> bool {
         match instruction.opcode() {
             Some(op::ALLOCA) => return true,
-            _ if waits::is_shared(instruction) => return true,
-            Some(op::LOAD) if self.waits => {
+            _ if is_shared(instruction) => return true,
+            Some(op::LOAD) if self.order.holds(at) => {
                 let space = LLVMGetPointerAddressSpace(LLVMGetOperand(instruction, 0).ty());
                 if space != CONSTANT {
                     return true;
@@ -139,7 +141,8 @@ impl Divergence {
             }
             Some(op::CALL) => {
                 let callee = instruction.callee().unwrap_or_default();
-                if self.waits && callee.starts_with(CALLED_TO_READ)
+                let reads = callee.starts_with(CALLED_TO_READ) || calls::is_call(instruction);
+                if self.order.holds(at) && reads
                     || callee.starts_with("__q_lid")
                     || callee.starts_with("__q_gid")
                     || callee == "printf"
@@ -238,7 +241,7 @@ impl Divergence {
                 }
                 Some(op::CALL) => {
                     let callee = instruction.callee().unwrap_or_default();
-                    callee.starts_with("__q_")
+                    is_leaf(*instruction)
                         || is_arithmetic(&callee)
                         || callee.starts_with(CALLED_TO_DIVIDE)
                         || callee.starts_with(CALLED_TO_READ)
@@ -332,7 +335,7 @@ impl Divergence {
         let is_word = ![8, 16].into_iter().any(|bits| of.is_integer(bits));
         let address = LLVMGetOperand(access, address);
         let is_same = || !self.differs(address) || common.has(address);
-        LLVMGetVolatile(access) == 0
+        !is_shared(access)
             && (is_word
                 || is_same()
                 || masks_bytes() && self.number_of_x(address, common, private, 0) == Some(1))
@@ -427,6 +430,23 @@ impl Divergence {
             .filter(|from| graph.nodes[*from].next.contains(&after))
             .map(|from| (from, after))
             .collect()
+    }
+
+    /// The edges to fences that all work-items come to, where those of a strip may stop: one fence
+    /// is of an order with the accesses of all of them then.
+    pub(super) fn fences(&self, graph: &Graph) -> Vec<(usize, usize)> {
+        let begins = |at: &usize| {
+            let first = graph.nodes[*at].body.first();
+            first.is_some_and(|first| first.opcode() == Some(op::FENCE))
+        };
+        let all = (0..graph.nodes.len()).filter(|at| begins(at) && !self.nodes[*at]);
+        let edges = all.filter_map(|at| match graph.before[at][..] {
+            [from] => Some((from, at)),
+            _ => None,
+        });
+        let may_stop =
+            |(from, to): &(usize, usize)| self.order.may_stop(std::iter::once(*from), [*to; 2]);
+        edges.filter(may_stop).collect()
     }
 
     /// True if all work-items of a group go through a loop together, the same number of times.

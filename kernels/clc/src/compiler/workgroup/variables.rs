@@ -1,7 +1,7 @@
 //! Variables: values that are kept between nodes, the places where they are alive, and values that
 //! are made again instead.
 
-use super::graph::{BARRIER, End, Graph, Loop, MEETING};
+use super::graph::{End, Graph, Loop};
 use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
@@ -10,12 +10,36 @@ use std::collections::HashMap;
 const MOST_AGAIN: usize = 12;
 
 /// The functions whose values every work-item has at hand.
+const AT_HAND: [&str; 17] = [
+    "__q_lid0",
+    "__q_lid1",
+    "__q_lid2",
+    "__q_gid0",
+    "__q_gid1",
+    "__q_gid2",
+    "__q_group0",
+    "__q_group1",
+    "__q_group2",
+    "__q_info",
+    "__q_local",
+    "__q_place_of_local",
+    "__q_place_of_kept",
+    "__q_slots",
+    "__q_result",
+    "__q_results",
+    "__q_states",
+];
+
+/// True if a function of this name is one of these.
+pub(super) fn is_at_hand(name: &str) -> bool {
+    AT_HAND.contains(&name)
+}
+
+/// True if every work-item has a value at hand: its own memory, or the result of such a function.
 pub(super) fn is_leaf(value: Value) -> bool {
     match value.opcode() {
         Some(op::ALLOCA) => true,
-        Some(op::CALL) => value
-            .callee()
-            .is_some_and(|name| name.starts_with("__q_") && ![BARRIER, MEETING].contains(&&*name)),
+        Some(op::CALL) => value.callee().is_some_and(|name| is_at_hand(&name)),
         _ => false,
     }
 }

@@ -124,6 +124,8 @@ struct Version<'a> {
     at_hand: HashMap<Value, Value>,
     /// Ways by such loops, with their headers: work-items wait there for those that go round.
     passes: BTreeMap<(usize, usize), usize>,
+    /// Nodes that begin with fences which a strip makes once.
+    fenced: HashSet<usize>,
     homes: Vec<Option<Value>>,
     /// Nodes of loops that one work-item goes round after the other.
     one_by_one: Vec<bool>,
@@ -607,17 +609,25 @@ impl Emitter {
         if are_apart {
             differs = Divergence::apart(graph, &loops);
         }
+        let mut fenced = HashSet::new();
+        if !are_apart {
+            for (from, to) in differs.fences(graph) {
+                cuts.entry((from, to)).or_insert(Cut::Inner);
+                fenced.insert(to);
+            }
+        }
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
         let mut alone = BTreeMap::new();
         let variables = Variables::of(graph, &loops, &differs);
-        if differs.waits && !are_apart {
-            alone.extend(loops.iter().map(|of| (of.header, Alone::Waits)));
-        }
-        let together = loops.iter().filter(|_| !are_apart && !differs.waits);
+        let together = loops.iter().filter(|_| !are_apart);
         for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
+            if differs.order.holds(of.header) {
+                alone.insert(of.header, Alone::Waits);
+                continue;
+            }
             if rows.contains(&of.header) {
                 alone.insert(of.header, Alone::Rows);
                 continue;
@@ -632,6 +642,11 @@ impl Emitter {
                 }
             };
             let ways_by = differs.ways_by(graph, of, after);
+            let froms = ways_by.iter().map(|(from, _)| *from).chain([of.header]);
+            if !differs.order.may_stop(froms, [of.header, after]) {
+                alone.insert(of.header, Alone::Waits);
+                continue;
+            }
             let is_cut = cuts.keys().any(|(from, to)| {
                 *to == of.header
                     || of.nodes[*from] && of.nodes[*to]
@@ -655,6 +670,11 @@ impl Emitter {
             let inside = self.alloca(flags, true);
             masked.insert(of.header, Masked { after, inside });
             commons.insert(of.header, Rc::new(common));
+        }
+        if !are_apart {
+            for edge in differs.order.frontiers(graph, &loops, &differs) {
+                cuts.entry(edge).or_insert(Cut::Inner);
+            }
         }
         let mut one_by_one = vec![false; graph.nodes.len()];
         for of in &loops {
@@ -681,6 +701,7 @@ impl Emitter {
             common: commons,
             at_hand: HashMap::new(),
             passes,
+            fenced,
         };
         let reached = graph.reached();
         let targets: BTreeSet<usize> = version
@@ -820,7 +841,7 @@ fn cuts(
             continue;
         }
         let has_barrier = (0..graph.nodes.len()).any(|at| of.nodes[at] && is_barrier(&at));
-        if !has_barrier && (differs.waits || rows.contains(&of.header)) {
+        if !has_barrier && (differs.order.holds(of.header) || rows.contains(&of.header)) {
             continue;
         }
         let cut = if has_barrier { Cut::Outer } else { Cut::Inner };

@@ -491,6 +491,9 @@ impl Emitter {
                 known.insert(*instruction, value);
                 continue;
             }
+            if instruction.opcode() == Some(op::FENCE) && version.fenced.contains(&at) {
+                continue;
+            }
             self.at_line_of(*instruction);
             let callee = instruction.callee().unwrap_or_default();
             if callee.starts_with("llvm.lifetime")
@@ -514,7 +517,7 @@ impl Emitter {
             if !is_narrow
                 && matches!(instruction.opcode(), Some(op::LOAD | op::STORE))
                 && !is_shared(*instruction)
-                && !version.differs.waits
+                && !version.differs.order.holds(at)
             {
                 self.independent(copy, item);
             }

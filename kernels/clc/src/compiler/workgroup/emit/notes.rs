@@ -5,6 +5,7 @@ use super::super::graph::{End, Graph, Loop};
 use super::super::guard::Guard;
 use super::super::notes::{self, line, line_of_loop, listed};
 use super::super::uniform::Alone;
+use super::super::waits::is_shared;
 use super::{Cut, Emitter, Key, Version};
 use crate::compiler::llvm::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -292,12 +293,13 @@ fn because(why: Alone) -> String {
         Alone::Rows => "each goes along a row of its own, so vectors are of turns".to_owned(),
         Alone::Stops => "they leave it at different times, and stop in it or at its ends".to_owned(),
         Alone::Waits => {
-            "work-items of the kernel wait for each other by an atomic operation, so none stops while it may hold a lock".to_owned()
+            "work-items wait for each other by an atomic operation, so none stops while it may hold a lock".to_owned()
         }
         Alone::Instruction(one) => {
             let at = line(one).map_or_else(String::new, |line| format!(" in line {line}"));
             let what = match one.opcode() {
                 Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG) => "an atomic operation".to_owned(),
+                _ if is_shared(one) => "a volatile or an atomic access".to_owned(),
                 Some(op::LOAD) => "a read of bytes that do not lie side by side".to_owned(),
                 Some(op::STORE) => "a write of bytes that do not lie side by side".to_owned(),
                 Some(op::CALL) => {

@@ -82,6 +82,9 @@ impl Emitter {
     ) -> Result<(), Fault> {
         let through = version.graph.nodes.len() as u64;
         LLVMBuildStore(self.builder, self.narrow(through), version.next_outer);
+        if let Some(fences) = version.graph.fences.get(&target) {
+            self.fence(fences);
+        }
         let mut taken = HashMap::new();
         for variable in version.variables.alive[target].iter() {
             let value = version.variables.all[variable].value();
@@ -158,6 +161,13 @@ impl Emitter {
         Ok(())
     }
 
+    /// Writes fences once for all work-items that come to them.
+    fn fence(&self, fences: &[Value]) {
+        for fence in fences {
+            LLVMInsertIntoBuilder(self.builder, LLVMInstructionClone(*fence));
+        }
+    }
+
     /// The number of work-items of a strip. Values that cross inner cuts may then stay in
     /// registers, and the lines that are read, of which a loop may take one number at a time, in
     /// the cache.
@@ -189,6 +199,11 @@ impl Emitter {
         key: Key,
     ) -> Result<(), Fault> {
         let (start, from_outer) = key;
+        if version.fenced.contains(&start) {
+            let body = version.graph.nodes[start].body.iter();
+            let fences = body.filter(|one| one.opcode() == Some(op::FENCE));
+            self.fence(&fences.copied().collect::<Vec<Value>>());
+        }
         let alive: Vec<usize> = version.variables.alive[start].iter().collect();
         let mut taken = HashMap::new();
         for variable in &alive {
