@@ -11,6 +11,7 @@ use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 /// True if no read may be moved from behind an instruction to before it: one that may write, or
 /// that takes part in an order of threads.
@@ -296,7 +297,9 @@ pub(super) struct Registers {
 
 /// True if this processor has a feature, by the name that LLVM has for it.
 fn has(feature: &str) -> bool {
-    let features = string(LLVMGetHostCPUFeatures());
+    // To ask the processor takes long on a virtual machine.
+    static FEATURES: OnceLock<String> = OnceLock::new();
+    let features = FEATURES.get_or_init(|| string(LLVMGetHostCPUFeatures()));
     features.split(',').any(|one| one == feature)
 }
 
