@@ -3,7 +3,7 @@
 use crate::division::{refuse, threads};
 use crate::function::Item;
 use quipu::kernels::{
-    Block, BlockAccelerator, Float, Grid, OwnElements, SharedElement, SharedWrite, Threads, device,
+    Block, BlockAccelerator, Float, Grid, KernelData, OwnElements, SharedWrite, Threads, device,
     kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
@@ -30,7 +30,7 @@ fn pulled<T: Float>(softening: T, body: [T; 4], others: &[[T; 4]], sum: [T; 4]) 
 ///
 /// A body is its place and its mass; an acceleration has a fourth component, 0.
 #[kernel]
-pub async fn attract_tiles<T: Float + SharedElement>(
+pub async fn attract_tiles<T: Float + KernelData>(
     acc: &impl BlockAccelerator<1>,
     softening: T,
     bodies: &[[T; 4]],

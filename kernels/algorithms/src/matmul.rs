@@ -16,7 +16,7 @@
 use crate::division::refuse;
 use crate::function::{Item, MultiplyAdd};
 use quipu::kernels::{
-    Block, BlockAccelerator, Elements, FeatureLevel, Grid, OwnElements, RunOptions, SharedElement,
+    Block, BlockAccelerator, Elements, FeatureLevel, Grid, KernelData, OwnElements, RunOptions,
     SharedWrite, Threads, device, kernel,
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
@@ -61,7 +61,7 @@ fn sum_products<T: MultiplyAdd, const ROWS: usize, const COLUMNS: usize>(
 /// once: as fit into a device's registers.
 #[kernel]
 pub async fn multiply_tiles<
-    T: MultiplyAdd + SharedElement,
+    T: MultiplyAdd + KernelData,
     const ROWS: usize,
     const COLUMNS: usize,
 >(
@@ -155,7 +155,7 @@ pub const SIDE: usize = 16;
 /// Sets `c` to the product of `a` and `b`, whose inner dimension is `inner`. Blocks have [`SIDE`]
 /// by `SIDE` threads of one element.
 #[kernel]
-pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
+pub async fn multiply_squares<T: MultiplyAdd + KernelData>(
     acc: &impl BlockAccelerator<2>,
     inner: usize,
     a: &[T],

@@ -3,7 +3,7 @@
 use crate::division::{BLOCKS_PER_CORE, parts, refuse, threads};
 use crate::function::{Item, Operator};
 use quipu::kernels::{
-    Block, BlockAccelerator, Blocks, Grid, OwnBlock, SharedElement, SharedWrite, Threads, device,
+    Block, BlockAccelerator, Blocks, Grid, KernelData, OwnBlock, SharedWrite, Threads, device,
     kernel,
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
@@ -15,7 +15,7 @@ pub(crate) const LANES: usize = 64;
 /// Combines a thread's share of `x`, one element at a time: neighbouring threads read neighbouring
 /// elements.
 #[device]
-fn combine_stride<T: SharedElement, O: Operator<T>>(x: &[T], thread: usize, threads: usize) -> T {
+fn combine_stride<T: KernelData, O: Operator<T>>(x: &[T], thread: usize, threads: usize) -> T {
     let rounds = x.len() / threads;
     let mut total = O::identity();
     for round in 0..rounds {
@@ -31,7 +31,7 @@ fn combine_stride<T: SharedElement, O: Operator<T>>(x: &[T], thread: usize, thre
 /// Combines a thread's share of `x`: `LANES` neighbours at a time, each into an accumulator of its
 /// own.
 #[device]
-fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
+fn combine_lanes<T: KernelData, O: Operator<T>, const LANES: usize>(
     x: &[T],
     thread: usize,
     threads: usize,
@@ -64,7 +64,7 @@ fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
 /// element of every stride; blocks have a power of two of threads, and `result` an element for each
 /// block.
 #[kernel]
-pub async fn reduce_blocks<T: SharedElement, O: Operator<T>, const LANES: usize>(
+pub async fn reduce_blocks<T: KernelData, O: Operator<T>, const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
     x: &[T],
     result: OwnBlock<T>,

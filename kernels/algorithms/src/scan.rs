@@ -14,8 +14,8 @@ use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
 use crate::look_back::{Totals, launches, look_back, part_of_thread, shape, tile_of};
 use quipu::kernels::{
-    Accelerator, Atomics, Block, BlockAccelerator, KernelData, RawMut, SharedAtomics,
-    SharedElement, SharedWrite, Threads, device, kernel,
+    Accelerator, Atomics, Block, BlockAccelerator, KernelData, RawMut, SharedAtomics, SharedWrite,
+    Threads, device, kernel,
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
@@ -232,7 +232,7 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
 /// as it has in the launch, and a block's tile as many parts as it has threads. `states` has one
 /// more element than there are tiles, all zero; `totals` and `prefixes` have one for each.
 #[kernel]
-pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>(
+pub async fn scan_tiles<T: KernelData, O: Operator<T>, const INCLUSIVE: bool>(
     acc: &impl BlockAccelerator<1>,
     x: &[T],
     states: Atomics<u32>,

@@ -17,7 +17,7 @@ use crate::kernels as all;
 use crate::key::{Order, RadixKey};
 use crate::random::Drawn;
 use crate::reduce::LANES;
-use quipu::kernels::{Float, KernelData, Number, SharedElement};
+use quipu::kernels::{Float, KernelData, Number};
 use quipu::serve::Kernels;
 
 /// Of [`fill`](crate::fill).
@@ -46,13 +46,13 @@ pub fn zip<T: Item, U: Item, V: Item, F: Function2<T, U, V> + KernelData>() -> K
 
 /// Of [`reduce`](crate::reduce).
 #[must_use]
-pub fn reduce<O: Operator<T> + KernelData, T: Item + SharedElement>() -> Kernels {
+pub fn reduce<O: Operator<T> + KernelData, T: Item + KernelData>() -> Kernels {
     Kernels::new()
         .with::<all::reduce_blocks<T, O, 1>, _>()
         .with::<all::reduce_blocks<T, O, LANES>, _>()
 }
 
-fn scan<O: Operator<T> + KernelData, T: Item + SharedElement, const INCLUSIVE: bool>() -> Kernels {
+fn scan<O: Operator<T> + KernelData, T: Item + KernelData, const INCLUSIVE: bool>() -> Kernels {
     Kernels::new()
         .with::<all::scan_neighbours<T, O, INCLUSIVE>, _>()
         .with::<all::scan_tiles<T, O, INCLUSIVE>, _>()
@@ -60,13 +60,13 @@ fn scan<O: Operator<T> + KernelData, T: Item + SharedElement, const INCLUSIVE: b
 
 /// Of [`inclusive_scan`](crate::inclusive_scan).
 #[must_use]
-pub fn inclusive_scan<O: Operator<T> + KernelData, T: Item + SharedElement>() -> Kernels {
+pub fn inclusive_scan<O: Operator<T> + KernelData, T: Item + KernelData>() -> Kernels {
     scan::<O, T, true>()
 }
 
 /// Of [`exclusive_scan`](crate::exclusive_scan).
 #[must_use]
-pub fn exclusive_scan<O: Operator<T> + KernelData, T: Item + SharedElement>() -> Kernels {
+pub fn exclusive_scan<O: Operator<T> + KernelData, T: Item + KernelData>() -> Kernels {
     scan::<O, T, false>()
 }
 
@@ -171,7 +171,7 @@ pub fn random_normal<T: Item + Drawn>() -> Kernels {
 
 /// Of [`attract`](crate::attract).
 #[must_use]
-pub fn attract<T: Item + Float + SharedElement>() -> Kernels
+pub fn attract<T: Item + Float + KernelData>() -> Kernels
 where
     [T; 4]: Item,
 {
@@ -180,7 +180,7 @@ where
 
 /// Of [`matrix_product`](crate::matrix_product), for clients with processors of any kind.
 #[must_use]
-pub fn matrix_product<T: Item + MultiplyAdd + SharedElement>() -> Kernels {
+pub fn matrix_product<T: Item + MultiplyAdd + KernelData>() -> Kernels {
     let kernels = Kernels::new().with::<all::multiply_squares<T>, _>();
     if size_of::<T>() <= 4 {
         kernels

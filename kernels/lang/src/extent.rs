@@ -315,3 +315,46 @@ impl<const D: usize> Extent<D> {
         Extent::from_fn(|dimension| self.0[dimension].wrapping_mul(by[dimension]))
     }
 }
+
+/// An array, or what has the components of one: a type that a kernel's `let [i, j] = …;` takes
+/// apart.
+#[diagnostic::on_unimplemented(
+    message = "`[i, j]` takes apart arrays, indices and extents, and `{Self}` is none of these",
+    label = "write a name, and what is needed of it in the next statement"
+)]
+pub trait Components {
+    /// The array.
+    type Array;
+
+    #[doc(hidden)]
+    fn components_of(self) -> Self::Array;
+}
+
+macro_rules! arrays {
+    ($([$($generics:tt)*] $type:ty => $array:ty: |$value:ident| $components:expr;)*) => {$(
+        impl<$($generics)*> Components for $type {
+            type Array = $array;
+
+            #[inline(always)]
+            fn components_of(self) -> $array {
+                let $value = self;
+                $components
+            }
+        }
+    )*};
+}
+
+arrays! {
+    [T, const N: usize] [T; N] => Self: |array| array;
+    ['a, T, const N: usize] &'a [T; N] => Self: |array| array;
+    ['a, T, const N: usize] &'a mut [T; N] => Self: |array| array;
+    [const D: usize] Vector<D> => [usize; D]: |index| index.components();
+    [const D: usize] Extent<D> => [usize; D]: |extent| extent.components();
+}
+
+/// The array that a pattern takes apart.
+#[doc(hidden)]
+#[inline(always)]
+pub fn components<C: Components>(of: C) -> C::Array {
+    of.components_of()
+}

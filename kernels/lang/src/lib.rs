@@ -174,8 +174,8 @@ pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
 pub use random::{Philox, Uniform, box_muller, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
-    AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedElement,
-    SharedPlan, SharedRaw, SharedRead, SharedWrite, Turning,
+    AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedPlan,
+    SharedRaw, SharedRead, SharedWrite, Turning,
 };
 pub use view::{At, GlobalMut, GlobalRef};
 pub use warp::{
@@ -189,6 +189,7 @@ pub mod __macro {
     pub use crate::__unoptimised as unoptimised;
     pub use crate::emit;
     pub use crate::entry::{ByValue, Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
+    pub use crate::extent::components;
     pub use crate::launch::compiled_here;
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;

@@ -27,18 +27,13 @@ use std::ops::{Deref, Range};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytemuck::Zeroable;
-
 use crate::barrier::{Barrier, Port, Site, Turns};
+use crate::emit::KernelData;
 use crate::error::KernelError;
 use crate::partition::RawMut;
 
 /// Every shared array starts at a multiple of so many bytes: a cache line.
 pub const SHARED_ALIGNMENT: usize = 64;
-
-/// An element of block-shared memory: plain data of which all-zero bytes are a value.
-pub trait SharedElement: Zeroable + Copy + Send + Sync + 'static {}
-impl<T: Zeroable + Copy + Send + Sync + 'static> SharedElement for T {}
 
 /// The declaration of an array that the threads of a block share.
 #[derive(Debug, Clone, Copy)]
@@ -55,17 +50,35 @@ pub struct SharedArray<T> {
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T: SharedElement> SharedArray<T> {
+impl<T: KernelData> SharedArray<T> {
     /// An array of so many elements.
     ///
     /// Each thread of the block owns an equally long part of it, in order: with as many elements as
     /// threads, thread `t` owns element `t`; with one element, the first thread owns it.
+    ///
+    /// The elements begin as zeros, which have to be a value of their type:
+    ///
+    /// ```compile_fail,E0080
+    /// # use quipu_kernel::{KernelData, SharedArray};
+    /// #[derive(Clone, Copy, KernelData)]
+    /// # #[kernel_data(crate = quipu_kernel)]
+    /// #[repr(u8)]
+    /// enum Side {
+    ///     Left = 1,
+    ///     Right = 2,
+    /// }
+    /// let sides = SharedArray::<Side>::new(4);
+    /// ```
     pub const fn new(length: usize) -> Self {
         const {
             assert!(
                 align_of::<T>() <= SHARED_ALIGNMENT,
                 "shared elements are aligned to a cache line at most"
-            )
+            );
+            assert!(
+                T::HAS_ZERO,
+                "shared arrays begin as zeros, which are no value of this type: give its enum a variant whose number is 0"
+            );
         };
         Self {
             length,
@@ -152,7 +165,7 @@ pub struct AttachedArray<T> {
 
 // SAFETY: the pointer is that of elements that may be shared, and used as handed out to each
 // thread.
-unsafe impl<T: SharedElement> Sync for AttachedArray<T> {}
+unsafe impl<T: Send + Sync> Sync for AttachedArray<T> {}
 
 /// The facts of a block that its arrays need.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +180,7 @@ pub struct BlockContext {
 
 // SAFETY: places start at the end of the memory that the plan has given away so far, and move that
 // past the array's end.
-unsafe impl<T: SharedElement> Shared for SharedArray<T> {
+unsafe impl<T: KernelData> Shared for SharedArray<T> {
     type Attached = AttachedArray<T>;
     type Write<'b> = SharedWrite<'b, T>;
 
@@ -277,7 +290,7 @@ pub struct SharedWrite<'b, T> {
     own: OwnPart<'b, T>,
 }
 
-impl<'b, T: SharedElement> SharedWrite<'b, T> {
+impl<'b, T> SharedWrite<'b, T> {
     /// This thread's own elements.
     #[inline(always)]
     pub fn own(&mut self) -> &mut [T] {
@@ -371,7 +384,7 @@ pub struct SharedRead<'b, T> {
     own: OwnPart<'b, T>,
 }
 
-impl<T: SharedElement> Deref for SharedRead<'_, T> {
+impl<T> Deref for SharedRead<'_, T> {
     type Target = [T];
 
     #[inline(always)]
@@ -448,7 +461,7 @@ impl<T> AttachedArray<T> {
     }
 }
 
-impl<'b, T: SharedElement> turn::Turn for SharedWrite<'b, T> {
+impl<'b, T> turn::Turn for SharedWrite<'b, T> {
     type Turned = SharedRead<'b, T>;
 
     #[inline(always)]
@@ -462,7 +475,7 @@ impl<'b, T: SharedElement> turn::Turn for SharedWrite<'b, T> {
     }
 }
 
-impl<'b, T: SharedElement> turn::Turn for SharedRead<'b, T> {
+impl<'b, T> turn::Turn for SharedRead<'b, T> {
     type Turned = SharedWrite<'b, T>;
 
     #[inline(always)]

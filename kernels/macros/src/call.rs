@@ -163,6 +163,9 @@ impl Writer {
         if let Some(written) = self.iteration(call) {
             return written;
         }
+        if let Some(written) = self.array_of_slice(call) {
+            return written;
+        }
         let mut receiver = self.expression(&call.receiver);
         if matches!(&*call.receiver, Expr::Path(_)) && self.is_constant(&call.receiver) {
             let checks = unchanging(&Expr::MethodCall(call.clone()));
@@ -186,6 +189,11 @@ impl Writer {
         let mut arguments = match method.as_str() {
             // Of whatever type it is: there is none that a reference has to be made.
             "zip" => call.args.iter().map(|other| self.current(other)).collect(),
+            // Of an array or a slice: there are two that a reference to an array may become.
+            "copy_from_slice" | "clone_from_slice" => {
+                let written = call.args.iter().map(|other| self.expression(other));
+                written.collect()
+            }
             // Its message is a text, of which there are no others.
             "expect" if call.args.iter().all(is_text) => {
                 call.args.iter().map(|text| quote!(#text)).collect()
@@ -222,6 +230,35 @@ impl Writer {
             #without
             __quipu::subject(&#name).#builder #generics (#name, #(#arguments),*)
         })
+    }
+
+    /// `slice.try_into().unwrap()`, an array of the slice's elements.
+    fn array_of_slice(&mut self, call: &ExprMethodCall) -> Option<TokenStream> {
+        let tried = tried(call)?;
+        let span = tried.method.span();
+        let receiver = self.expression(&tried.receiver);
+        let name = self.fresh("receiver");
+        Some(quote_spanned!(span=> {
+            let #name = #receiver;
+            __quipu::subject(&#name).__method_try_into_unwrap(#name)
+        }))
+    }
+}
+
+/// `slice.try_into()`, of `slice.try_into().unwrap()`.
+fn tried(call: &ExprMethodCall) -> Option<&ExprMethodCall> {
+    let is_unwrapped = match call.method.to_string().as_str() {
+        "unwrap" => call.args.is_empty(),
+        "expect" => call.args.iter().all(is_text),
+        _ => false,
+    };
+    match &*call.receiver {
+        Expr::MethodCall(tried)
+            if is_unwrapped && tried.method == "try_into" && tried.args.is_empty() =>
+        {
+            Some(tried)
+        }
+        _ => None,
     }
 }
 

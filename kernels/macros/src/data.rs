@@ -136,6 +136,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             // SAFETY: the fields and variants are values.
             unsafe impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
                 const ANY_BITS: bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
+                const HAS_ZERO: bool = true #(&& <#types as #build::KernelData>::HAS_ZERO)*;
 
                 fn is_value(bytes: &[u8]) -> bool {
                     true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
@@ -386,6 +387,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
             // SAFETY: the fields and variants are values.
             unsafe impl #build::KernelData for #name {
                 const ANY_BITS: bool = false;
+                const HAS_ZERO: bool = false #(|| Self::#variants as #number == 0)*;
 
                 fn is_value(bytes: &[u8]) -> bool {
                     let ::core::result::Result::Ok(bytes) = ::core::convert::TryFrom::try_from(bytes) else {

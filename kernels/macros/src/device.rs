@@ -7,11 +7,13 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{
     Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemStruct,
     ItemTrait, Path, Receiver, Result, ReturnType, Signature, TraitItem, Type, parse_quote,
 };
 
+use crate::components::take_components;
 use crate::expression::this_name;
 use crate::function_type::{copied_closure, without_closures, writer_type};
 use crate::kernel::allowances;
@@ -98,6 +100,7 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
         native.block = parse_quote!({ ::core::unreachable!() });
         native.attrs.push(parse_quote!(#[allow(unused)]));
     }
+    take_components(krate, &mut native.block);
     make_native(&mut native.sig);
     make_inline(&mut native.attrs);
     Ok(quote! {
@@ -135,7 +138,8 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
-        if function.default.is_some() {
+        if let Some(body) = &mut function.default {
+            take_components(krate, body);
             make_inline(&mut function.attrs);
         }
     }
@@ -335,6 +339,14 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         return Ok(quote!(#item));
     }
     if let Some((path, _)) = &item.trait_
+        && path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "Iterator")
+    {
+        return iterator_impl(krate, &item);
+    }
+    if let Some((path, _)) = &item.trait_
         && is_of_std(path)
     {
         return Err(Error::new(path.span(), refuse::TRAIT_OF_STD));
@@ -359,6 +371,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
             added.push(method);
         }
         refusals.extend(written.refusals.map(Error::into_compile_error));
+        take_components(krate, &mut function.block);
         make_inline(&mut function.attrs);
     }
     if is_trait {
@@ -383,6 +396,64 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         };
         #refusals
     })
+}
+
+/// `Iterator` of a type: its `next`, for kernels, is a method of the type by itself.
+fn iterator_impl(krate: &Path, item: &ItemImpl) -> Result<TokenStream> {
+    let of_item = item.items.iter().find_map(|member| match member {
+        ImplItem::Type(of) if of.ident == "Item" => Some(&of.ty),
+        _ => None,
+    });
+    let members = item.items.iter().filter_map(|member| match member {
+        ImplItem::Fn(next) if next.sig.ident == "next" => {
+            let mut next = next.clone();
+            if let Some(of) = of_item {
+                ItemOfSelf(of).visit_impl_item_fn_mut(&mut next);
+            }
+            Some(next)
+        }
+        _ => None,
+    });
+    let (mut added, mut refusals) = (TokenStream::new(), TokenStream::new());
+    for next in members {
+        let written = Written::of(krate, &next.sig, Some(&next.block), true)?;
+        let call = format_ident!("__call_next", span = next.sig.ident.span());
+        added.extend(written.builder(&call, false));
+        added.extend(written.method(&next.sig, &call));
+        refusals.extend(written.refusals.map(Error::into_compile_error));
+    }
+    let generics = with_value_bounds(&item.generics, krate);
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let of = &item.self_ty;
+    Ok(quote! {
+        #item
+
+        const _: () = {
+            impl #impl_generics #of #where_clause {
+                #added
+            }
+
+            impl #impl_generics #krate::__macro::emit::RefusedOfIterators for #of #where_clause {}
+        };
+        #refusals
+    })
+}
+
+/// Writes the type of an iterator's items in place of `Self::Item`.
+struct ItemOfSelf<'a>(&'a Type);
+
+impl VisitMut for ItemOfSelf<'_> {
+    fn visit_type_mut(&mut self, of: &mut Type) {
+        if let Type::Path(path) = of
+            && let [first, second] = [0, 1].map(|at| path.path.segments.get(at))
+            && first.is_some_and(|first| first.ident == "Self")
+            && second.is_some_and(|second| second.ident == "Item")
+        {
+            *of = self.0.clone();
+            return;
+        }
+        syn::visit_mut::visit_type_mut(self, of);
+    }
 }
 
 /// True if a trait is one of std's, which has no room for the kernels' form of it.

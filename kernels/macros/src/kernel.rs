@@ -8,6 +8,7 @@ use syn::{
     parse_quote,
 };
 
+use crate::components::take_components;
 use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
@@ -415,12 +416,14 @@ impl Kernel<'_> {
                     .push(syn::parse_quote!(#krate::__macro::emit::KernelData));
             }
         }
+        let mut apart = (*item).clone();
+        take_components(krate, &mut apart.block);
         let block = if is_refused {
             parse_quote!({ ::core::unreachable!() })
         } else if item.sig.asyncness.is_some() {
-            in_registers(item)
+            in_registers(&apart)
         } else {
-            in_pieces(krate, item, &self.parameters)
+            in_pieces(krate, &apart, &self.parameters)
         };
         let unused = is_refused.then(|| quote!(#[allow(unused)]));
         let allowed = item.attrs.iter().filter(|attribute| {
@@ -476,7 +479,7 @@ impl Kernel<'_> {
                 // Its body says `self`.
                 Some(_) => None,
                 None if is_refused || acc.waits == Waits::Grid => None,
-                None => phases(krate, item, acc, &self.parameters),
+                None => phases(krate, &apart, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {
                 quote! {

@@ -30,6 +30,7 @@
 mod call;
 mod chain;
 mod closure;
+mod components;
 mod control;
 mod data;
 mod device;

@@ -90,11 +90,10 @@ pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const PARTED: &str = "every thread of a block has to come to a barrier, and to this only some do; have all of them come to it, some with nothing to do before and after, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.sync_block_threads_or(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a function of a warp, and to this only some do; have all of them come to it, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.warp_any(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const DEVICE_ITEM: &str = "`#[device]` is for functions, traits and `impl` blocks, and above a struct with `#[derive(PartialEq)]`, whose comparisons kernels know then; structs and enums have `#[derive(KernelData)]`";
-pub(crate) const COMPONENTS: &str = "an index or extent is no array; write `let index = acc.index(Block, Threads);`, and `index[0]`, or take it apart as `let [i, j] = acc.index(Block, Threads).components();`";
 pub(crate) const ROW_AND_COLUMN: &str = "a view of several dimensions is indexed by a position, which is an array: `view[[row, column]]`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
-pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, and `PartialEq`; leave `#[device]` off this `impl`, \
+pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, `PartialEq`, `Default`, and `next` of `Iterator`; leave `#[device]` off this `impl`, \
     and write a method of the type's own: `#[device] impl Point { fn from_array(xy: [f32; 2]) -> Self { … } }`";
 pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
 

@@ -96,7 +96,7 @@ impl Writer {
             use #krate::__macro::emit as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                AcceptedOfOthers as _, of_std::MeansStd as _, of_std::MeansOwn as _, AskedOrderings as _, BoolMethods as _, ByteCalls as _, ByteMethods as _, Casts as _, Changing as _, ChangingReference as _, CheckedCalls as _, CheckedMethods as _, Unchanging as _, UnchangingReference as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
+                AcceptedOfOthers as _, ArrayMethods as _, RefusedMap as _, RefusedOfIterators as _, of_std::MeansStd as _, of_std::MeansOwn as _, AskedOrderings as _, BoolMethods as _, ByteCalls as _, ByteMethods as _, Casts as _, Changing as _, ChangingReference as _, CheckedCalls as _, CheckedMethods as _, Unchanging as _, UnchangingReference as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
                 OperatedAlone as _, OptionMethods as _, OrderingCalls as _, OrderingMethods as _, ResultMethods as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
                 RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _, RefusedOfTiles as _,
                 SliceMethods as _, UnsignedCalls as _, UnsignedMethods as _,

@@ -105,12 +105,6 @@ impl Writer {
         {
             return self.split_at(parts, call, middle);
         }
-        if let (Pat::Slice(_), Expr::MethodCall(call)) = (pattern, &*init.expr)
-            && is_measured(call)
-        {
-            let refused = self.refuse(pattern.span(), refuse::COMPONENTS);
-            return quote!(let _: __quipu::Expr<()> = #refused;);
-        }
         let mut value = self.expression(&init.expr);
         if let (Some(Type::Reference(_)), Expr::Reference(_)) = (annotation, &*init.expr) {
             value = quote_spanned!(init.expr.span()=> __quipu::coerced(#value));
@@ -228,15 +222,6 @@ impl Writer {
             }
         }
     }
-}
-
-/// True if a call is `acc.index(Grid, Threads)`, or its like.
-fn is_measured(call: &ExprMethodCall) -> bool {
-    let is_asked = call.method == "index" || call.method == "extent";
-    let origins = ["Grid", "Block", "Thread"];
-    is_asked
-        && matches!(call.args.first(), Some(Expr::Path(path))
-            if origins.iter().any(|origin| path.path.is_ident(origin)))
 }
 
 /// True if code after a statement is never reached.

@@ -3,7 +3,7 @@
 use crate::modes::{Index, Input, OutputView, compare, everywhere};
 use crate::{allocate, buffer, numbers, on_each_device};
 use quipu::DeviceKind;
-use quipu::kernels::SharedElement;
+use quipu::kernels::KernelData;
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
     DEPTH, SIDE, multiply_squares, multiply_tiles, transpose_at_hand, transpose_tiles,
@@ -129,7 +129,7 @@ fn multiplies_in_the_promised_order() {
 fn multiplies_with_any_registers() {
     fn with<T, const ROWS: usize, const COLUMNS: usize>(of: impl Fn(u32) -> T)
     where
-        T: Item + MultiplyAdd + SharedElement,
+        T: Item + MultiplyAdd + KernelData,
     {
         let sides = [115, 300, 97];
         let a: Vec<T> = numbers(sides[0] * sides[1]).map(&of).collect();

@@ -4,15 +4,16 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::{AtomicElement, Atomics};
+use crate::emit::KernelData;
 use crate::error::KernelError;
-use crate::shared::{AttachedArray, BlockContext, Shared, SharedArray, SharedElement, SharedPlan};
+use crate::shared::{AttachedArray, BlockContext, Shared, SharedArray, SharedPlan};
 
 /// The declaration of an array that the threads of a block share and change in steps: each is
 /// handed it as [`SharedAtomics`]. All zero when a block begins.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedAtomicArray<T>(SharedArray<T>);
 
-impl<T: AtomicElement + SharedElement> SharedAtomicArray<T> {
+impl<T: AtomicElement + KernelData> SharedAtomicArray<T> {
     /// An array of so many elements.
     pub const fn new(length: usize) -> Self {
         Self(SharedArray::new(length))
@@ -61,7 +62,7 @@ impl<'b, T: AtomicElement> Deref for SharedAtomics<'b, T> {
 
 // SAFETY: the array is placed and attached as any other, and threads are handed shared references
 // to atomics.
-unsafe impl<T: AtomicElement + SharedElement> Shared for SharedAtomicArray<T> {
+unsafe impl<T: AtomicElement + KernelData> Shared for SharedAtomicArray<T> {
     type Attached = AttachedArray<T>;
     type Write<'b> = SharedAtomics<'b, T>;
 

@@ -56,7 +56,8 @@ impl std::fmt::Debug for Items {
 #[diagnostic::on_unimplemented(
     message = "a `for` loop in a kernel does not go over `{Self}`",
     label = "not a range, slice, array or a thread's own elements",
-    note = "`for` goes over `a..b`, `a..=b`, `a..`, arrays, `slice.iter()`, `.iter_mut()`, and `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.zip(other)`, `.enumerate()` and `.copied()` of these; over `acc.elements(n)`, `y.each()`, `y.iter_mut()` and `y.rows()`"
+    note = "`for` goes over `a..b`, `a..=b`, `a..`, arrays, `slice.iter()`, `.iter_mut()`, and `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.zip(other)`, `.enumerate()` and `.copied()` of these; over `acc.elements(n)`, `y.each()`, `y.iter_mut()` and `y.rows()`",
+    note = "over an iterator of your own goes `while let Some(x) = it.next()`"
 )]
 pub trait Indexed {
     /// The type of the loop's pattern.

@@ -6,7 +6,7 @@ use quipu_kernel_ir::Type;
 
 use super::data::KernelValue;
 use super::expression::Expr;
-use super::place::field_of;
+use super::place::{field_of, part_at};
 use super::shared::Tuple;
 use super::state::{self, Raw, State};
 use super::variant::variant;
@@ -78,6 +78,31 @@ pub fn array<T: KernelValue, const N: usize>(parts: [Expr<T>; N]) -> Expr<[T; N]
         s.frame().aggregate(parts, Some(of))
     }))
 }
+
+/// Methods of arrays that slices do not have.
+pub trait ArrayMethods<T: KernelValue, const N: usize> {
+    /// `array.map(function)`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_map<R: KernelValue>(
+        &self,
+        this: Expr<[T; N]>,
+        mut function: impl FnMut(Expr<T>) -> Expr<R>,
+    ) -> Expr<[R; N]> {
+        let location = Location::caller();
+        let parts = std::array::from_fn(|at| {
+            let part = state::at(location, |s| {
+                let part = part_at(s, this.raw(), at, location);
+                s.frame().copied(part)
+            });
+            let result = function(Expr::from_raw(part));
+            Expr::from_raw(state::at(location, |s| s.frame().copied(result.raw())))
+        });
+        array::<R, N>(parts)
+    }
+}
+
+impl<T: KernelValue, const N: usize> ArrayMethods<T, N> for [T; N] {}
 
 /// `[value; N]`.
 #[track_caller]

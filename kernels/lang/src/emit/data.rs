@@ -140,8 +140,8 @@ impl<T> Incomparable for &Variants<T> {}
 /// It is implemented by that derive, not by hand.
 ///
 /// # Safety
-/// If `ANY_BITS`, any initialised bytes are a value. If `is_value` says that bytes are one, they
-/// are.
+/// If `ANY_BITS`, any initialised bytes are a value, and if `HAS_ZERO`, zeros are. If `is_value` says
+/// that bytes are one, they are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's data",
     label = "other devices do not know how this lies in memory",
@@ -152,6 +152,10 @@ pub unsafe trait KernelData: KernelValue {
     /// True if any bits are a value of it.
     #[doc(hidden)]
     const ANY_BITS: bool;
+
+    /// True if all-zero bytes are a value of it.
+    #[doc(hidden)]
+    const HAS_ZERO: bool = Self::ANY_BITS;
 
     /// True if these bytes, as many as it has, are a value of it. Bytes between fields do not
     /// count.
@@ -333,6 +337,7 @@ macro_rules! scalars {
 // SAFETY: 0 and 1 are its values.
 unsafe impl KernelData for bool {
     const ANY_BITS: bool = false;
+    const HAS_ZERO: bool = true;
 
     one_word!();
 
@@ -410,6 +415,7 @@ without_bits!((): (), Grid: Grid, Block: Block, Thread: Thread, Blocks: Blocks, 
 // SAFETY: each element is a value.
 unsafe impl<T: KernelData, const N: usize> KernelData for [T; N] {
     const ANY_BITS: bool = T::ANY_BITS;
+    const HAS_ZERO: bool = T::HAS_ZERO;
     const WORDS: usize = N * <T as KernelData>::WORDS;
 
     #[inline]

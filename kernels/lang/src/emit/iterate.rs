@@ -11,7 +11,7 @@ use super::adapt::{
 };
 use super::consume::{contains, is_between};
 use super::control::nothing;
-use super::data::KernelValue;
+use super::data::{KernelValue, derived_literal};
 use super::expression::{Coerce, Expr, Sample, assert_value, kept};
 use super::handles::{SharedReadHandle, parts_of, referred};
 use super::option::{either, none, some};
@@ -510,6 +510,29 @@ pub trait SliceMethods<T: KernelValue> {
             (binary(s, BinaryOperation::Subtract, length, one), length)
         });
         element_of(this.raw(), last, length, location)
+    }
+
+    /// `slice.try_into().unwrap()`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn __method_try_into_unwrap<S: ?Sized, const N: usize>(&self, this: Expr<S>) -> Expr<[T; N]> {
+        let location = Location::caller();
+        Expr::from_raw(state::at(location, |s| {
+            let slice = place::whole_slice(s, this.raw(), location);
+            let length = place::length(s, slice, location);
+            let count = s.frame().literal(Scalar::Index, N as u64);
+            let is_same = binary(s, BinaryOperation::Equal, length, count);
+            let message = "a slice of {} elements is no array of {}";
+            let lengths = [Raw::Value(length), Raw::Value(count)];
+            assert_value(s, is_same, (message, &lengths), location);
+            let part = |at| {
+                let at = s.frame().literal(Scalar::Index, at as u64);
+                let element = place::indexed(s, slice, at, false, location);
+                Raw::Value(s.value(element, location))
+            };
+            let parts = (0..N).map(part).collect();
+            derived_literal::<[T; N]>(s, parts)
+        }))
     }
 
     /// `slice.copy_from_slice(&other)`.

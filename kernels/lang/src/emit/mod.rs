@@ -65,7 +65,7 @@ mod variant;
 
 pub use accelerator::Named;
 pub use adapt::{Indexed, IteratorMethods, counted, paired};
-pub use aggregate::{array, repeat, structure, tuple};
+pub use aggregate::{ArrayMethods, array, repeat, structure, tuple};
 pub use bytes::{ByteCalls, ByteMethods, Bytes};
 pub use call::{Callee, call, plain, rebound};
 pub use checked::{AskedOrderings, CheckedCalls, CheckedMethods, OrderingCalls, OrderingMethods};
@@ -115,7 +115,8 @@ pub use place::{
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::{
-    RefusedMethods, RefusedOfHandles, RefusedOfNumbers, RefusedOfTiles, RefusedWithClosures,
+    RefusedMap, RefusedMethods, RefusedOfHandles, RefusedOfIterators, RefusedOfNumbers,
+    RefusedOfTiles, RefusedWithClosures,
 };
 pub use repeat::{
     Loop, begin_loop, break_loop, break_unless, break_with, continue_loop, continue_unless,

@@ -15,7 +15,7 @@ use super::state::{self, Raw, State};
 use super::together::{AtomicsHandle, Scope};
 use crate::atomics::{AtomicElement, Atomics, SharedAtomicArray, SharedAtomics};
 use crate::partition::{OwnElements, RawMut};
-use crate::shared::{Shared, SharedArray, SharedElement, SharedRead, SharedWrite};
+use crate::shared::{Shared, SharedArray, SharedRead, SharedWrite};
 use crate::view::GlobalRef;
 
 /// A type of a parameter that is no value: it has a handle where a source is made.
@@ -120,7 +120,7 @@ fn view_with(
     })
 }
 
-impl<T: KernelValue> Handled for &[T] {
+impl<T: 'static> Handled for &[T] {
     type Handle = [T];
 }
 
@@ -131,7 +131,7 @@ impl<T: KernelData> Declared for &[T] {
     }
 }
 
-impl<T: KernelValue> Handled for &mut [T] {
+impl<T: 'static> Handled for &mut [T] {
     type Handle = [T];
 }
 
@@ -171,7 +171,7 @@ impl<T: KernelData> Declared for &mut [T] {
     }
 }
 
-impl<T: KernelValue, const D: usize> Handled for GlobalRef<'_, T, D> {
+impl<T: 'static, const D: usize> Handled for GlobalRef<'_, T, D> {
     type Handle = GlobalRefHandle<T, D>;
 }
 
@@ -182,7 +182,7 @@ impl<T: KernelData, const D: usize> Declared for GlobalRef<'_, T, D> {
     }
 }
 
-impl<T: KernelValue, const D: usize> Handled for OwnElements<'_, T, D> {
+impl<T: 'static, const D: usize> Handled for OwnElements<'_, T, D> {
     type Handle = OwnElementsHandle<T, D>;
 }
 
@@ -193,7 +193,7 @@ impl<T: KernelData, const D: usize> Declared for OwnElements<'_, T, D> {
     }
 }
 
-impl<T: KernelValue> Handled for RawMut<'_, T> {
+impl<T: 'static> Handled for RawMut<'_, T> {
     type Handle = RawMutHandle<T>;
 }
 
@@ -204,11 +204,11 @@ impl<T: KernelData> Declared for RawMut<'_, T> {
     }
 }
 
-impl<T: KernelValue> Handled for SharedWrite<'_, T> {
+impl<T: 'static> Handled for SharedWrite<'_, T> {
     type Handle = SharedWriteHandle<T>;
 }
 
-impl<T: KernelValue> Handled for SharedRead<'_, T> {
+impl<T: 'static> Handled for SharedRead<'_, T> {
     type Handle = SharedReadHandle<T>;
 }
 
@@ -224,7 +224,7 @@ pub trait SharedParameter: Handled {
     fn array(length: usize) -> Self::Array;
 }
 
-impl<T: KernelData + SharedElement> SharedParameter for SharedWrite<'_, T> {
+impl<T: KernelData> SharedParameter for SharedWrite<'_, T> {
     type Element = T;
     type Array = SharedArray<T>;
 
@@ -233,7 +233,7 @@ impl<T: KernelData + SharedElement> SharedParameter for SharedWrite<'_, T> {
     }
 }
 
-impl<T: KernelData + SharedElement + AtomicElement> SharedParameter for SharedAtomics<'_, T> {
+impl<T: KernelData + AtomicElement> SharedParameter for SharedAtomics<'_, T> {
     type Element = T;
     type Array = SharedAtomicArray<T>;
 
@@ -242,7 +242,7 @@ impl<T: KernelData + SharedElement + AtomicElement> SharedParameter for SharedAt
     }
 }
 
-impl<T: KernelValue + AtomicElement> Handled for Atomics<'_, T> {
+impl<T: AtomicElement> Handled for Atomics<'_, T> {
     type Handle = AtomicsHandle<T, { Scope::DEVICE }>;
 }
 
@@ -253,7 +253,7 @@ impl<T: KernelData + AtomicElement> Declared for Atomics<'_, T> {
     }
 }
 
-impl<T: KernelValue + AtomicElement> Handled for SharedAtomics<'_, T> {
+impl<T: AtomicElement> Handled for SharedAtomics<'_, T> {
     type Handle = AtomicsHandle<T, { Scope::BLOCK }>;
 }
 

@@ -7,7 +7,7 @@
 use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;
 
-use super::adapt::{Copied, Enumerate, Indexed, Rev, Rounds, Skip, StepBy, Take, Zip};
+use super::adapt::{Copied, Enumerate, Indexed, Parts, Rev, Rounds, Skip, StepBy, Take, Zip};
 use super::consume::Iterator;
 use super::data::KernelValue;
 use super::expression::Expr;
@@ -87,6 +87,10 @@ refused! {
         "go over the chunks' numbers, and take each by its range: `&x[k * n..(k + 1) * n]` for `k` in `0..x.len() / n`":
         __method_chunks_mut(A) -> R, __method_chunks_exact_mut(A) -> R,
         __method_rchunks(A) -> R, __method_rchunks_exact(A) -> R, __method_array_chunks() -> R, __method_as_chunks() -> R;
+    GivesRest = "this is not in the kernel language", "write the range of the rest: `&x[x.len() / n * n..]`":
+        __method_remainder() -> R, __method_into_remainder() -> R;
+    BecomesArray = "kernels make an array of a slice where its length is checked at once", "write `.try_into().unwrap()`":
+        __method_try_into() -> R;
     Searches = "this is not in the kernel language", "compare with each element in a `for` loop":
         __method_starts_with(A) => bool, __method_ends_with(A) => bool, __method_binary_search(A), __method_is_sorted() => bool;
     Orders = "this is not in the kernel language", "write the loops; of whole buffers, `quipu-algorithms` has sorts":
@@ -114,8 +118,18 @@ impl<T, const D: usize> RefusedOfTiles for OwnTileHandle<T, D> {}
 refused! {
     RefusedOfHandles:
     AdaptsOwn = "a thread's own elements are gone over as they come, on each device in an order of its own", "write a `for` loop":
-        __method_sum() -> R, __method_product() -> R, __method_zip(A) -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_copied() -> R, __method_cloned() -> R,
+        __method_sum() -> R, __method_product() -> R, __method_take(A) -> R, __method_skip(A) -> R, __method_copied() -> R, __method_cloned() -> R,
         __method_rev() -> R, __method_step_by(A) -> R, __method_enumerate() -> R;
+    PairsOwn = "a thread's rows and boxes are gone over alone", "write `for` over these, and the other output as a `RawMut`, by the number of the row":
+        __method_zip(A) -> R;
+}
+
+refused! {
+    RefusedOfIterators:
+    AdaptsOwnIterator = "of an iterator of your own kernels know `next`", "write `while let Some(x) = it.next()`, or `next` in a `for` loop over a range":
+        __method_take(A) -> R, __method_skip(A) -> R, __method_step_by(A) -> R, __method_zip(A) -> R, __method_enumerate() -> R,
+        __method_sum() -> R, __method_product() -> R, __method_count() -> R, __method_last() -> R, __method_nth(A) -> R,
+        __method_by_ref() -> R, __method_collect() -> R;
 }
 
 refused! {
@@ -149,6 +163,10 @@ refused! {
         __method_checked_pow(A) -> R, __method_checked_ilog2() -> R, __method_checked_ilog10() -> R, __method_checked_isqrt() -> R,
         __method_checked_next_power_of_two() -> R, __method_checked_next_multiple_of(A) -> R, __method_checked_add_signed(A) -> R,
         __method_checked_add_unsigned(A) -> R, __method_checked_div_euclid(A) -> R, __method_checked_rem_euclid(A) -> R;
+    MayNotFit = "a conversion that may fail is not in the kernel language", "compare with `MAX`, and write `as`":
+        __method_try_into() -> R;
+    IsOldValue = "an atomic operation gives the value before it, and no `Result`", "`compare_exchange` has stored the new value if this is the expected one: write `==`":
+        __method_is_ok() => bool, __method_is_err() => bool;
     TellsOverflow = "this is not in the kernel language", "use the wrapping method, and compare":
         __method_overflowing_pow(A) -> R;
 }
@@ -199,11 +217,26 @@ macro_rules! refused_with_closures {
 refused_with_closures! {
     StandsAlone = "`map`, `filter` and `take_while` are in the kernel language of iterators where nothing comes behind them but a `for` loop's body, `sum`, `product`, `count`, `fold`, `any`, `all` or `for_each`",
         "write `zip`, `rev` and other adapters before it":
-        __method_map(a), __method_filter(a), __method_take_while(a);
+        __method_filter(a), __method_take_while(a);
     AdaptsWithClosure = "this method with a closure is not in the kernel language", "write a `for` loop":
         __method_fill_with(), __method_flat_map(a), __method_filter_map(a), __method_skip_while(a), __method_map_while(a),
         __method_inspect(a), __method_sort_by(a b), __method_sort_by_key(a), __method_sort_unstable_by(a b),
         __method_sort_unstable_by_key(a), __method_binary_search_by(a), __method_partition_point(a);
+}
+
+/// `map` of iterators, where nothing takes the items. (Arrays have one.)
+#[doc(hidden)]
+pub trait RefusedMap: RefusedWithClosures {
+    fn __method_map<R: ?Sized>(
+        &self,
+        _: Expr<Self>,
+        _: impl FnOnce(Expr<Self::Element>) -> Expr<R>,
+    ) -> Expr<()>
+    where
+        Self: StandsAlone,
+    {
+        super::control::never()
+    }
 }
 
 macro_rules! refusing_numbers {
@@ -235,6 +268,7 @@ refusing! {
     [I: ?Sized] Enumerate<I>;
     [I: ?Sized] Copied<I>;
     [I: ?Sized, J: ?Sized] Zip<I, J>;
+    [T, const FORM: u8] Parts<T, FORM>;
     [] Rounds;
     [const D: usize] IndicesHandle<D>;
     [T, const D: usize] EachHandle<T, D>;
@@ -276,9 +310,19 @@ macro_rules! refusing_with_closures {
     )*};
 }
 
+macro_rules! refusing_map {
+    ($([$($generics:tt)*] $type:ty => $element:ty;)*) => {
+        $(impl<$($generics)*> RefusedMap for $type {})*
+        refusing_with_closures! { $([$($generics)*] $type => $element;)* }
+    };
+}
+
 refusing_with_closures! {
-    [T] [T] => T;
     [T, const N: usize] [T; N] => T;
+}
+
+refusing_map! {
+    [T] [T] => T;
     [T: KernelValue] Range<T> => T;
     [T: KernelValue] RangeInclusive<T> => T;
     [T: KernelValue] RangeFrom<T> => T;
@@ -290,6 +334,7 @@ refusing_with_closures! {
     [I: Indexed] Enumerate<I> => (usize, I::Item);
     [I: Indexed] Copied<I> => I::Item;
     [I: Indexed<Item: Sized>, J: ?Sized + Indexed] Zip<I, J> => (I::Item, J::Item);
+    [T: KernelValue, const FORM: u8] Parts<T, FORM> => [T];
     [] Rounds => usize;
     [const D: usize] IndicesHandle<D> => usize;
     [T: KernelValue, const D: usize] EachHandle<T, D> => (usize, T);

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use super::phases::Kept;
 use crate::extent::Vector;
 use crate::partition::RawMut;
-use crate::shared::{SharedElement, SharedWrite};
+use crate::shared::SharedWrite;
 use crate::view::GlobalRef;
 
 /// Code that is worth it only where this crate is optimised, and with it the program's kernels.
@@ -107,7 +107,7 @@ impl<T: Copy> Kept<T> {
     }
 }
 
-impl<T: SharedElement> SharedWrite<'_, T> {
+impl<T: Copy> SharedWrite<'_, T> {
     /// True if the element of the thread's number is the thread's own. (Then that is so of all
     /// threads before, too.)
     #[doc(hidden)]

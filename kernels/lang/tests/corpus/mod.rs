@@ -39,6 +39,7 @@ mod raw_arrays;
 mod recursion;
 mod refused;
 mod taken_apart;
+mod textbook;
 mod together;
 mod transcendental;
 mod variants;

@@ -67,6 +67,7 @@ pub fn arrays(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
 pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = x.iter().next(); //~ write a `for` loop, and `break`
     let _ = x.iter().nth(1); //~ this gives an `Option`
+    let _ = x.chunks_exact(2).into_remainder(); //~ write the range of the rest
     let _ = x.iter().as_slice(); //~ this is not in the kernel language
     let _ = x.iter().array_chunks(); //~ this iterator is not in the kernel language
     let _ = x.iter().collect::<Vec<_>>(); //~ this iterator is not in the kernel language
@@ -99,7 +100,7 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let _ = y.rows().rev(); //~ own elements are gone over as they come
     let _ = y.rows().copied(); //~ own elements are gone over as they come
     let _ = y.rows().cloned(); //~ own elements are gone over as they come
-    let _ = y.rows().zip(x); //~ own elements are gone over as they come
+    let _ = y.rows().zip(x); //~ and the other output as a `RawMut`
     let _ = y.rows().next(); //~ write a `for` loop, and `break`
 }
 
@@ -113,7 +114,6 @@ pub fn with_closures(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u3
     own.sort_unstable_by_key(|a| *a); //~ this method with a closure is not in the kernel language
     let _ = own.binary_search_by(|a| a.cmp(&2)); //~ this method with a closure is not in the kernel language
     let _ = x.partition_point(|a| *a < 2); //~ this method with a closure is not in the kernel language
-    let _ = own.map(|a| a + 1); //~ nothing comes behind them
     let items = x.iter();
     let _ = items.map(|a| a + 1); //~ nothing comes behind them
     let items = x.iter().zip(x);

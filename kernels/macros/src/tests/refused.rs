@@ -58,7 +58,6 @@ refused! {
     unknown_macro: body("frobnicate!(n);") at "frobnicate" says "write what it stands for";
     reference_to_a_part: body("let (ref mut a, b) = n;") at "ref" says "by reference";
     reference_to_a_variable: body("let ref mut a = n;") at "ref" says "by reference";
-    index_taken_apart: body("let [i] = acc.index(Block, Threads);") at "[i]" says ".components()";
     rest_in_the_middle: body("let [a, .., b] = [n, n];") at "[" says "use indices";
     unknown_label: body("loop { break 'nowhere; }") at "break" says "no such loop";
     unknown_label_of_the_next_round: body("loop { continue 'nowhere; }") at "continue" says "no such loop";

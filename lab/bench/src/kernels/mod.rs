@@ -23,7 +23,7 @@
 use bytemuck::{Pod, Zeroable};
 use quipu::kernels::{
     Accelerator, Block, BlockAccelerator, Blocks, Float, Grid, KernelData, OwnBlock, OwnElements,
-    SharedElement, SharedWrite, Threads, device, kernel,
+    SharedWrite, Threads, device, kernel,
 };
 
 /// The hand-written kernels in OpenCL C.
@@ -174,7 +174,7 @@ fn dot_pairs<T: Float>(a: &[T], b: &[T], thread: usize, threads: usize) -> T {
 /// The sum of a b, of each block's contiguous part. Blocks have a power of two of threads; those of
 /// many threads take one lane, or two for numbers of 4 bytes.
 #[kernel]
-pub async fn dot_blocks<T: Float + SharedElement, const LANES: usize>(
+pub async fn dot_blocks<T: Float + KernelData, const LANES: usize>(
     acc: &impl BlockAccelerator<1>,
     a: &[T],
     b: &[T],

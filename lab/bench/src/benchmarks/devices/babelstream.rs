@@ -14,7 +14,7 @@ use crate::reference::stream::{
     Element, Gold, INITIAL_A, INITIAL_B, INITIAL_C, Precision, RayonStream, SCALAR, StreamArray,
     StreamKernel,
 };
-use quipu::kernels::{Float, SharedElement};
+use quipu::kernels::{Float, KernelData};
 use quipu::{Buffer, Completion, Queue, WorkDivision};
 use quipu_algorithms::Item;
 use std::cell::{Cell, RefCell};
@@ -66,7 +66,7 @@ fn modes(target: &Target) -> &'static [Completion] {
 }
 
 /// The contents of the arrays.
-trait Streamed: Float + SharedElement + Item + Element + bytemuck::Pod {
+trait Streamed: Float + KernelData + Item + Element + bytemuck::Pod {
     fn argument(self) -> Argument;
 }
 
