@@ -1,6 +1,5 @@
 //! Buffers: elements that the devices of a context share.
 
-use crate::element::Element;
 use crate::layout::{Layout, View};
 use quipu_kernel::Extent;
 use quipu_scheduler::access::MAX_MEMORY_BYTES;
@@ -16,7 +15,7 @@ use std::ops::{Bound, Range, RangeBounds};
 ///
 /// Commands are ordered by the bytes that they touch, not by the handles in use. A command that
 /// reads what an earlier one writes waits for it, on whichever queue either is.
-pub struct Buffer<T: Element> {
+pub struct Buffer<T> {
     memory: MemoryRef,
     offset: u64,
     length: usize,
@@ -48,7 +47,7 @@ pub(crate) fn bytes_of<T>(what: &'static str, length: usize) -> Result<u64> {
     Err(ErrorKind::InvalidSize { what, problem }.into())
 }
 
-impl<T: Element> Buffer<T> {
+impl<T> Buffer<T> {
     pub(crate) fn whole(memory: MemoryRef, length: usize) -> Self {
         Self {
             memory,
@@ -237,7 +236,7 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-impl<T: Element> Clone for Buffer<T> {
+impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
         Self {
             memory: self.memory.clone(),
@@ -248,7 +247,7 @@ impl<T: Element> Clone for Buffer<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for Buffer<T> {
+impl<T> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -263,6 +262,6 @@ impl<T: Element> fmt::Debug for Buffer<T> {
 
 /// A buffer that a launch overwrites: see [`Buffer::overwrite`].
 #[derive(Debug)]
-pub struct Overwrite<'b, T: Element> {
+pub struct Overwrite<'b, T> {
     pub(crate) buffer: &'b mut Buffer<T>,
 }

@@ -10,7 +10,6 @@
 //! elements, and the layout spans nothing.
 
 use crate::buffer::Buffer;
-use crate::element::Element;
 use quipu_kernel::Extent;
 use quipu_scheduler::operation::Step;
 use quipu_scheduler::{ErrorKind, Result};
@@ -327,12 +326,12 @@ impl Rows {
 /// assert_eq!(queue.read_nd(&column)?.wait()?, [2, 5]);
 /// # Ok(()) }
 /// ```
-pub struct View<T: Element, const D: usize> {
+pub struct View<T, const D: usize> {
     buffer: Buffer<T>,
     layout: Layout<D>,
 }
 
-impl<T: Element, const D: usize> View<T, D> {
+impl<T, const D: usize> View<T, D> {
     pub(crate) fn new(buffer: Buffer<T>, layout: Layout<D>) -> Self {
         Self { buffer, layout }
     }
@@ -383,7 +382,7 @@ impl<T: Element, const D: usize> View<T, D> {
     }
 }
 
-impl<T: Element, const D: usize> Clone for View<T, D> {
+impl<T, const D: usize> Clone for View<T, D> {
     fn clone(&self) -> Self {
         Self {
             buffer: self.buffer.clone(),
@@ -392,7 +391,7 @@ impl<T: Element, const D: usize> Clone for View<T, D> {
     }
 }
 
-impl<T: Element, const D: usize> fmt::Debug for View<T, D> {
+impl<T, const D: usize> fmt::Debug for View<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View({:?} of {:?})", self.layout.extent, self.buffer)
     }

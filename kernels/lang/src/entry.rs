@@ -185,39 +185,41 @@ impl<T: ValueParameter, const D: usize> Parameter<D> for T {
     type Partition = ByValue<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for &[T] {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for &[T] {
     type Partition = Reading<T>;
 }
 
-impl<T: KernelData, const E: usize, const D: usize> Parameter<D> for GlobalRef<'_, T, E> {
+impl<T: Send + Sync + 'static, const E: usize, const D: usize> Parameter<D>
+    for GlobalRef<'_, T, E>
+{
     type Partition = ReadingView<T, E>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for OwnElements<'_, T, D> {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for OwnElements<'_, T, D> {
     type Partition = ByElement<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for OwnTile<'_, T, D> {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for OwnTile<'_, T, D> {
     type Partition = ByTile<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for OwnBlockTile<'_, T, D> {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for OwnBlockTile<'_, T, D> {
     type Partition = ByBlockTile<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for OwnRows<'_, T> {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for OwnRows<'_, T> {
     type Partition = ByRow<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for &mut [T] {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for &mut [T] {
     type Partition = ByBlock<T>;
 }
 
-impl<T: KernelData, const D: usize> Parameter<D> for RawMut<'_, T> {
+impl<T: Send + Sync + 'static, const D: usize> Parameter<D> for RawMut<'_, T> {
     type Partition = Unpartitioned<T>;
 }
 
-impl<T: KernelData + AtomicElement, const D: usize> Parameter<D> for Atomics<'_, T> {
+impl<T: AtomicElement, const D: usize> Parameter<D> for Atomics<'_, T> {
     type Partition = Atomically<T>;
 }
 

@@ -69,15 +69,15 @@ handles! {
     [T] EachOwnRowHandle<T>;
 }
 
-impl<T: KernelValue, const D: usize> Handled for OwnTile<'_, T, D> {
+impl<T: 'static, const D: usize> Handled for OwnTile<'_, T, D> {
     type Handle = OwnTileHandle<T, D>;
 }
 
-impl<T: KernelValue, const D: usize> Handled for OwnBlockTile<'_, T, D> {
+impl<T: 'static, const D: usize> Handled for OwnBlockTile<'_, T, D> {
     type Handle = OwnBlockTileHandle<T, D>;
 }
 
-impl<T: KernelValue> Handled for OwnRows<'_, T> {
+impl<T: 'static> Handled for OwnRows<'_, T> {
     type Handle = OwnRowsHandle<T>;
 }
 

@@ -64,7 +64,7 @@ pub struct Size {
     size: usize,
 }
 
-#[kernel(crate = quipu_kernel)] //~ is no type of a kernel's parameter
+#[kernel(crate = quipu_kernel)]
 pub fn field_elements(_acc: &impl Accelerator<1>, x: &[Size], mut y: OwnElements<u32>) { //~ `usize` is no type of a kernel's data
     for (i, y) in y.each() {
         *y = x[i].size as u32;
