@@ -10,7 +10,7 @@ use quipu_cli::units::{bytes, duration};
 use quipu_link::addresses::reachable;
 use quipu_link::client::{Dial, Joined, key_at};
 use quipu_link::clients::Clients;
-use quipu_link::clock::SystemClock;
+use quipu_link::clock::{Clock, SystemClock};
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
 use quipu_link::nodes::{Node, Nodes, check_name};
@@ -20,6 +20,7 @@ use quipu_protocol::message::Status;
 use quipu_scheduler::said::say;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,10 +38,14 @@ pub(super) const NO_NODE: &str =
 pub(crate) struct Home(Folder);
 
 impl Home {
+    /// The folder's path, whether it is there or not.
+    pub(super) fn path() -> Result<PathBuf, CommandError> {
+        paired::home().map_err(CommandError::Node)
+    }
+
     /// The folder, made if it is not there.
     pub(crate) fn open() -> Result<Self, CommandError> {
-        let path = paired::home().map_err(CommandError::Node)?;
-        Ok(Self(Folder::open(path)?))
+        Ok(Self(Folder::open(Self::path()?)?))
     }
 
     /// The folder.
@@ -179,6 +184,10 @@ pub(crate) struct ClientsOptions {
     rights: RightsOptions,
 }
 
+/// Said of a client that is enrolled and has not come since.
+const UNCONFIRMED: &str =
+    "  (unconfirmed: it is forgotten unless it comes within ten minutes of its invitation)";
+
 /// Lists the clients of this machine's node with their rights, or sets the rights of one.
 pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
@@ -199,9 +208,17 @@ pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
         return Err(CommandError::NoClient);
     }
     let mut text = String::new();
-    for client in clients.list()? {
+    for client in clients.present(SystemClock.now())? {
         let (name, rights) = (shown(&client.name), shown(&client.rights.to_string()));
-        let _ = writeln!(text, "{name}  {}  {rights}", client.fingerprint);
+        let unconfirmed = match client.until {
+            Some(_) => UNCONFIRMED,
+            None => "",
+        };
+        let _ = writeln!(
+            text,
+            "{name}  {}  {rights}{unconfirmed}",
+            client.fingerprint
+        );
     }
     if text.is_empty() {
         text.push_str("nobody was let in; `quipu invite` prints an invitation for a client\n");
@@ -261,6 +278,15 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     };
     let name = options.name.as_deref().unwrap_or(&joined.name);
     let node = Nodes::of(&home.0).remember(node, &joined.address, name)?;
+    // The node forgets who never comes. If it does not answer now, a program comes soon.
+    if let Err(error) = ask(&node, &key) {
+        eprintln!(
+            "{}",
+            shown(&format!(
+                "the node was told nothing more; use it within ten minutes: {error}"
+            ))
+        );
+    }
     print(&format!(
         "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",
         shown(&node.name),

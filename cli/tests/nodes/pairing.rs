@@ -88,6 +88,34 @@ fn a_device_of_another_machine_is_three_commands_away() {
 }
 
 #[test]
+fn a_pairing_that_ends_half_way_shows_on_the_node_until_it_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, client) = (folder.path().join("node"), folder.path().join("client"));
+    let serve = ["serve", "--address", "127.0.0.1:0", "--name", "lab"];
+    let mut serving = quipu(&node, &serve)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Serving)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let invitation = stdout(&node, &["invite"]);
+    // The node has enrolled it when it finds that it cannot note the node.
+    stdout(&client, &["nodes"]);
+    let noted = client.join("nodes");
+    std::fs::create_dir(&noted).unwrap();
+    let paired = told(&client, &["pair"], &invitation);
+    assert!(!paired.status.success(), "{paired:?}");
+    let rights = stdout(&node, &["rights"]);
+    assert!(rights.contains("unconfirmed"), "{rights}");
+    std::fs::remove_dir(&noted).unwrap();
+    let paired = told(&client, &["pair"], &invitation);
+    assert!(paired.status.success(), "{paired:?}");
+    let rights = stdout(&node, &["rights"]);
+    assert!(!rights.contains("unconfirmed"), "{rights}");
+}
+
+#[test]
 fn an_invitation_is_taken_as_it_was_printed_or_out_of_what_was_printed_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let home = |name: &str| folder.path().join(name);

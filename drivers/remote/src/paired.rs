@@ -237,7 +237,19 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
         let folder = Folder::open(folder)?;
         let key = Key::of(&folder, CLIENT_KEY)?;
         let joined = invitation.take_up(&key, &machine_name(), patience)?;
-        Nodes::of(&folder).remember(invitation.node, &joined.address, &joined.name)
+        let node = Nodes::of(&folder).remember(invitation.node, &joined.address, &joined.name)?;
+        let dial = Dial {
+            address: &node.address,
+            node: node.fingerprint,
+            key: &key,
+            name: "pairing",
+            patience,
+        };
+        // The node forgets who never comes. If it does not answer now, a program comes soon.
+        if let Ok(link) = dial.ask() {
+            link.close();
+        }
+        Ok(node)
     };
     enrol().map_err(|error: LinkError| {
         ErrorKind::InvalidArgument {

@@ -1,6 +1,10 @@
 //! The clients that a node has enrolled: a file of lines, each a fingerprint, a name, a time and,
 //! unless they are all, its rights.
 //!
+//! A client is enrolled for good when it says hello for the first time. Until then its pairing may
+//! have ended half-way, and it is forgotten when its invitation would be no good any more. The line
+//! has that time behind its rights.
+//!
 //! The file is read anew for each connection, so that `quipu revoke` takes effect for the next one.
 
 use crate::error::{LinkError, Result};
@@ -22,6 +26,15 @@ pub struct Client {
     pub since: Duration,
     /// Its rights here.
     pub rights: Rights,
+    /// The time at which it is forgotten unless it says hello before, since 1970, in whole seconds;
+    /// none if it has.
+    pub until: Option<Duration>,
+}
+
+impl Client {
+    fn is_kept(&self, now: Duration) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
 }
 
 /// The clients of a node.
@@ -70,17 +83,56 @@ impl Clients {
         Ok(clients.find(|client| client.fingerprint == fingerprint))
     }
 
-    /// Enrols a key, with these rights and no others that it had. A name that another has gets a
-    /// number.
+    /// All of them at this time, of which those are gone that have not said hello in theirs.
+    ///
+    /// # Errors
+    /// As [`Clients::list`], or if the file cannot be written.
+    pub fn present(&self, now: Duration) -> Result<Vec<Client>> {
+        let clients = self.list()?;
+        if clients.iter().all(|client| client.is_kept(now)) {
+            return Ok(clients);
+        }
+        let locked = self.0.lock()?;
+        let mut clients = self.list()?;
+        clients.retain(|client| client.is_kept(now));
+        self.write(&clients, &locked)?;
+        Ok(clients)
+    }
+
+    /// The client of a key that says hello, if it is enrolled: from now on for good.
+    pub(crate) fn greet(&self, fingerprint: Fingerprint, now: Duration) -> Result<Option<Client>> {
+        let found = self.find(fingerprint)?;
+        if found.as_ref().is_none_or(|client| client.until.is_none()) {
+            return Ok(found);
+        }
+        let locked = self.0.lock()?;
+        let mut clients = self.list()?;
+        clients.retain(|client| client.is_kept(now));
+        let mut greeted = clients.iter_mut();
+        let greeted = greeted.find(|client| client.fingerprint == fingerprint);
+        let greeted = greeted.map(|client| {
+            client.until = None;
+            client.clone()
+        });
+        self.write(&clients, &locked)?;
+        Ok(greeted)
+    }
+
+    /// Enrols a key, with these rights and no others that it had, until then unless it says hello
+    /// before or has said it. A name that another has gets a number.
     pub(crate) fn enrol(
         &self,
         fingerprint: Fingerprint,
         name: &str,
         rights: Rights,
-        now: Duration,
+        (now, until): (Duration, Duration),
         locked: &Locked,
     ) -> Result<Client> {
         let mut clients = self.list()?;
+        clients.retain(|client| client.is_kept(now));
+        let mut before = clients.iter();
+        let was_greeted =
+            before.any(|client| client.fingerprint == fingerprint && client.until.is_none());
         clients.retain(|client| client.fingerprint != fingerprint);
         let wanted = plain(name, "client");
         let is_taken = |name: &str| clients.iter().any(|client| client.name == name);
@@ -95,6 +147,7 @@ impl Clients {
             name,
             since: Duration::from_secs(now.as_secs()),
             rights,
+            until: (!was_greeted).then(|| Duration::from_secs(until.as_secs())),
         };
         clients.push(client.clone());
         self.write(&clients, locked)?;
@@ -130,9 +183,10 @@ impl Clients {
     fn write(&self, clients: &[Client], locked: &Locked) -> Result<()> {
         let lines = clients.iter().map(|client| {
             let since = client.since.as_secs();
-            let rights = match client.rights.are_all() {
-                true => String::new(),
-                false => format!("\t{}", client.rights),
+            let rights = match (client.rights.are_all(), client.until) {
+                (true, None) => String::new(),
+                (false, None) => format!("\t{}", client.rights),
+                (_, Some(until)) => format!("\t{}\t{}", client.rights, until.as_secs()),
             };
             format!("{}\t{}\t{since}{rights}", client.fingerprint, client.name)
         });
@@ -164,6 +218,10 @@ fn parse(line: &str) -> Option<Client> {
             Some(rights) => rights.parse().ok()?,
             None => Rights::default(),
         },
+        until: match fields.next() {
+            Some(until) => Some(Duration::from_secs(until.parse().ok()?)),
+            None => None,
+        },
     };
     fields.next().is_none().then_some(client)
 }
@@ -180,7 +238,7 @@ mod tests {
         let clients = Clients::of(&folder);
         assert!(clients.list().unwrap().is_empty());
         let [a, b, c] = ["a", "b", "c"].map(|name| Key::of(&folder, name).unwrap().fingerprint());
-        let now = Duration::from_millis(5500);
+        let now = (Duration::from_millis(5500), Duration::from_secs(600));
         let all = Rights::default;
         let locked = folder.lock().unwrap();
         let first = clients.enrol(a, "laptop", all(), now, &locked).unwrap();
@@ -212,7 +270,13 @@ mod tests {
             .map(|c| c.name)
             .collect();
         assert_eq!(names, ["laptop", "client", "a b"]);
-        assert_eq!(clients.find(a).unwrap(), Some(first));
+        assert_eq!(clients.find(a).unwrap(), Some(first.clone()));
+        // It has said hello.
+        let first = Client {
+            until: None,
+            ..first
+        };
+        assert_eq!(clients.greet(a, now.0).unwrap(), Some(first));
         let rights: Rights = "devices=cpu:0 peers=no".parse().unwrap();
         let granted = clients.grant("a b", rights.clone()).unwrap();
         assert_eq!((granted.fingerprint, &granted.rights), (b, &rights));
@@ -231,13 +295,41 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_say_hello_in_time_is_forgotten() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::open(parent.path().join("node")).unwrap();
+        let clients = Clients::of(&folder);
+        let [greets, comes_late, never] = [1, 2, 3].map(|byte| Fingerprint::of_bytes([byte; 32]));
+        let seconds = Duration::from_secs;
+        let enrol = |key, now| {
+            let locked = folder.lock().unwrap();
+            let times = (seconds(now), seconds(now + 600));
+            let client = clients.enrol(key, "client", Rights::default(), times, &locked);
+            client.unwrap().until
+        };
+        for key in [greets, comes_late, never] {
+            assert_eq!(enrol(key, 1000), Some(seconds(1600)));
+        }
+        let greeted = clients.greet(greets, seconds(1599)).unwrap().unwrap();
+        assert_eq!(greeted.until, None);
+        assert_eq!(clients.present(seconds(1599)).unwrap().len(), 3);
+        assert_eq!(clients.greet(comes_late, seconds(1600)).unwrap(), None);
+        assert_eq!(clients.present(seconds(1600)).unwrap(), [greeted]);
+        assert_eq!(clients.list().unwrap().len(), 1);
+        // A client that has said hello stays, also if its next pairing ends half-way.
+        assert_eq!(enrol(greets, 2000), None);
+        assert_eq!(enrol(never, 2000), Some(seconds(2600)));
+        assert_eq!(clients.present(seconds(9000)).unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_line_that_names_no_client_is_an_error_and_not_left_out() {
         let parent = tempfile::tempdir().unwrap();
         let folder = Folder::open(parent.path().join("node")).unwrap();
         let key = Key::of(&folder, "a").unwrap().fingerprint();
         let locked = folder.lock().unwrap();
-        let rights =
-            ["", "everything", "all\tx"].map(|rights| format!("{key}\tlaptop\t5\t{rights}"));
+        let rights = ["", "everything", "all\tx", "all\t5\tx"]
+            .map(|rights| format!("{key}\tlaptop\t5\t{rights}"));
         let lines = ["", "x\ty\t5", "\t\t", "laptop"].into_iter();
         for line in lines.chain(rights.iter().map(String::as_str)) {
             folder

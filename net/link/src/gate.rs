@@ -89,6 +89,7 @@ pub enum Arrival {
 pub struct Caller {
     connection: Connection,
     client: Client,
+    is_enrolled: bool,
     version: u16,
     role: Role,
     session: SessionId,
@@ -274,11 +275,15 @@ impl Gate {
 
     /// Reads an enrolled client's hello.
     fn greet(&self, mut connection: Connection) -> Result<Caller> {
+        let mut is_enrolled = true;
         let client = match &self.known {
-            Known::Folder(folder) => Clients::of(folder).find(connection.peer())?,
+            Known::Folder(folder) => {
+                Clients::of(folder).greet(connection.peer(), self.clock.now())?
+            }
             Known::Everybody(folder) => {
-                let enrolled = Clients::of(folder).find(connection.peer())?;
-                Some(enrolled.unwrap_or_else(|| self.stranger(&connection)))
+                let enrolled = Clients::of(folder).greet(connection.peer(), self.clock.now())?;
+                is_enrolled = enrolled.is_some();
+                Some(enrolled.unwrap_or_else(|| self.stranger(connection.peer())))
             }
             Known::Only(only) => {
                 Some(only.clone()).filter(|only| only.fingerprint == connection.peer())
@@ -312,6 +317,7 @@ impl Gate {
         Ok(Caller {
             connection,
             client,
+            is_enrolled,
             version,
             role: hello.role,
             session: hello.session,
@@ -326,17 +332,13 @@ impl Gate {
     }
 
     /// A client that only an insecure gate lets in.
-    fn stranger(&self, connection: &Connection) -> Client {
-        let fingerprint = connection.peer();
-        let address = connection.address();
-        quietly(|| {
-            tracing::warn!(address, key = %fingerprint, "let in, though not enrolled: this node is insecure");
-        });
+    fn stranger(&self, fingerprint: Fingerprint) -> Client {
         Client {
             fingerprint,
             name: format!("stranger {fingerprint}"),
             since: self.clock.now(),
             rights: Rights::default(),
+            until: None,
         }
     }
 
@@ -386,6 +388,25 @@ fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError
 }
 
 impl Caller {
+    /// False for a client that only an insecure gate lets in.
+    #[must_use]
+    pub fn is_enrolled(&self) -> bool {
+        self.is_enrolled
+    }
+
+    /// The key by which lines of a log about the client are counted; none for all those together
+    /// that are not enrolled.
+    #[must_use]
+    pub fn logged_as(&self) -> Option<Fingerprint> {
+        self.is_enrolled.then_some(self.client.fingerprint)
+    }
+
+    /// The client's address.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.connection.address()
+    }
+
     /// The client.
     #[must_use]
     pub fn client(&self) -> &Client {

@@ -200,7 +200,8 @@ impl Invitations {
         })
     }
 
-    /// Takes an invitation up: the client of this key is enrolled, and the invitation is used.
+    /// Takes an invitation up: the client of this key is enrolled, until the invitation is no good
+    /// any more or for good if it says hello before, and the invitation is used.
     /// `None` if the token is none, was used, or is too old. The client that has used it may do so
     /// again while it is good, unless it was revoked since: the answer may have been lost, or the
     /// client could not write down what it was told.
@@ -228,9 +229,12 @@ impl Invitations {
             Some(taken_up_by) if taken_up_by == client => return clients.find(client),
             Some(_) => return Ok(None),
         }
-        let rights = found.rights.clone();
+        let (rights, until) = (found.rights.clone(), found.until);
         self.write(&kept, &locked)?;
-        clients.enrol(client, name, rights, now, &locked).map(Some)
+        let times = (now, until);
+        clients
+            .enrol(client, name, rights, times, &locked)
+            .map(Some)
     }
 
     /// The invitations that are still good.

@@ -273,6 +273,7 @@ mod tests {
             name: "client".to_owned(),
             since: Duration::ZERO,
             rights: Rights::default(),
+            until: None,
         };
         Gate::of_session(key, client, "node", PATIENCE).unwrap()
     }
