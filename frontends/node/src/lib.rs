@@ -12,6 +12,8 @@
 //! | `watch` | the thread that looks for revoked clients and for kernels that take too long |
 //! | `totals` | the numbers that sessions count |
 //! | `questions` | answers to clients that only ask for the status |
+//! | `budget` | a budget of work that others cause |
+//! | `operator` | the lines that the operator is told without asking |
 //! | `paced` | an answer that is made at intervals, for all clients that ask |
 //! | `load` | the load of devices, and the traffic of links |
 //! | `printed` | the output of a session's kernels, on its way to the client |
@@ -26,6 +28,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
+mod budget;
 mod describe;
 #[cfg(target_os = "linux")]
 mod early;
@@ -35,6 +38,7 @@ mod listening;
 mod load;
 pub mod native;
 pub mod node;
+mod operator;
 mod paced;
 mod printed;
 #[cfg(target_os = "linux")]

@@ -211,7 +211,7 @@ impl Shared {
     fn session_counts(self: &Arc<Self>) -> Vec<SessionCount> {
         match self.home() {
             #[cfg(target_os = "linux")]
-            Home::Processes(processes) => processes.session_counts(&self.options.devices),
+            Home::Processes(processes) => processes.session_counts(),
             _ => {
                 self.attend();
                 self.own_counts()

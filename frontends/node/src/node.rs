@@ -2,10 +2,12 @@
 
 use crate::describe::described;
 use crate::limits::Limits;
-use crate::load::{Busy, LinkTotals, SessionCount};
+use crate::load::{Busy, LinkTotals};
 use crate::native::Natives;
+use crate::operator::Lines;
 use crate::paced::Paced;
 use crate::printed::Printed;
+use crate::questions::Look;
 use crate::session::Session;
 use crate::strangers::Strangers;
 use crate::totals::Totals;
@@ -149,22 +151,6 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
-/// The refusals of the last minute. Strangers decide how many there are, so the operator is told
-/// only some of them.
-#[derive(Default)]
-struct Refusals {
-    since: Duration,
-    said: u32,
-    left_out: u64,
-}
-
-impl Refusals {
-    /// The time for which refusals are counted.
-    const TIME: Duration = Duration::from_secs(60);
-    /// The most of them that are logged in that time.
-    const MOST: u32 = 20;
-}
-
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) options: Options,
@@ -187,9 +173,9 @@ pub(crate) struct Shared {
     /// The number of connections of each client that only ask how the node is.
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     /// Answers to them: with all sessions, and without.
-    pub(crate) looks: Paced<(Vec<SessionCount>, Status)>,
-    pub(crate) statuses: Paced<(Vec<SessionCount>, Status)>,
-    refusals: Mutex<Refusals>,
+    pub(crate) looks: Paced<Look>,
+    pub(crate) statuses: Paced<Look>,
+    pub(crate) lines: Lines,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
     /// Commands of sessions that have ended.
@@ -282,17 +268,28 @@ impl Node {
         self.shared.session_count()
     }
 
-    /// A function that tells how the node is, as clients that ask are told: also while
-    /// [`Node::wait`] has the node.
-    pub fn status(&self) -> impl Fn() -> Status + Send + 'static {
+    /// A function that tells how the node is, as clients that ask are told, and as often: also
+    /// while [`Node::wait`] has the node.
+    pub fn status(&self) -> impl Fn() -> Status + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        move || shared.status()
+        move || shared.paced_status().1
     }
 
-    /// A function that tells what goes over the links of all sessions.
+    /// A function that tells what goes over the links of all sessions, as often as clients that ask
+    /// are told.
     pub fn links(&self) -> impl Fn() -> LinkTotals + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        move || LinkTotals::of(&shared.seen())
+        move || LinkTotals::of(&shared.paced_look().0)
+    }
+
+    /// The reason for which sessions are in no control groups of their own; none if they are.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn why_no_control_groups(&self) -> Option<&str> {
+        match &self.shared.home {
+            Home::Processes(processes) => processes.why_no_groups(),
+            _ => Some("sessions have no processes of their own"),
+        }
     }
 
     /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last
@@ -370,6 +367,7 @@ impl Shared {
             early: crate::early::Early::new(),
             begun_here: Condvar::new(),
             gate,
+            lines: Lines::new(options.timer.clone()),
             options: Options { limits, ..options },
             begun: Instant::now(),
             home,
@@ -379,7 +377,6 @@ impl Shared {
             questions: Mutex::default(),
             looks: Paced::default(),
             statuses: Paced::default(),
-            refusals: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             commands_before: AtomicU64::new(0),
@@ -504,11 +501,15 @@ impl Shared {
     pub(crate) fn see_to(self: &Arc<Self>, number: u64, stream: TcpStream) {
         #[cfg(target_os = "linux")]
         let Some(stream) = self.route(stream) else {
-            return self.strangers.forget(number, false);
+            return self.strangers.forget(number, None);
         };
         let arrival = self.gate.admit(stream);
-        let is_client = matches!(&arrival, Ok(Arrival::Caller(_) | Arrival::Enrolled(_)));
-        self.strangers.forget(number, is_client);
+        let client = match &arrival {
+            Ok(Arrival::Caller(caller)) => Some(caller.client().fingerprint),
+            Ok(Arrival::Enrolled(client)) => Some(client.fingerprint),
+            Ok(Arrival::Peer(_)) | Err(_) => None,
+        };
+        self.strangers.forget(number, client);
         let caller = match arrival {
             Ok(Arrival::Caller(caller)) => *caller,
             Ok(Arrival::Peer(caller)) => {
@@ -520,9 +521,11 @@ impl Shared {
             }
             Ok(Arrival::Enrolled(client)) => {
                 let key = client.fingerprint;
-                quietly(
-                    || tracing::info!(target: OPERATOR, client = client.name, %key, "enrolled"),
-                );
+                let client = client.name;
+                match self.lines.tell(Some(key)) {
+                    true => quietly(|| tracing::info!(target: OPERATOR, client, %key, "enrolled")),
+                    false => quietly(|| tracing::info!(client, %key, "enrolled")),
+                }
                 return;
             }
             Err(error) => {
@@ -534,6 +537,14 @@ impl Shared {
             }
         };
         let name = caller.client().name.clone();
+        if !caller.is_enrolled() {
+            let (address, key) = (caller.address(), caller.client().fingerprint);
+            let text = "let in, though not enrolled: this node is insecure";
+            match self.lines.tell(None) {
+                true => quietly(|| tracing::warn!(target: OPERATOR, address, %key, "{text}")),
+                false => quietly(|| tracing::info!(address, %key, "{text}")),
+            }
+        }
         let seen = if self.stopping.load(Ordering::SeqCst) {
             Err(caller.refuse(Refusal::ShuttingDown, "the node is shutting down"))
         } else {
@@ -556,27 +567,7 @@ impl Shared {
 
     /// True if the operator is to be told that somebody was refused: as long as these are few.
     fn tells_refusal(&self, error: &LinkError) -> bool {
-        if !matches!(error, LinkError::TurnedAway { .. }) {
-            return false;
-        }
-        let now = self.options.timer.now();
-        let mut told = locked(&self.refusals);
-        if now.saturating_sub(told.since) >= Refusals::TIME {
-            if told.left_out > 0 {
-                let others = told.left_out;
-                quietly(|| tracing::info!(target: OPERATOR, others, "refused, and not said"));
-            }
-            *told = Refusals {
-                since: now,
-                ..Refusals::default()
-            };
-        }
-        let tells = told.said < Refusals::MOST;
-        match tells {
-            true => told.said += 1,
-            false => told.left_out += 1,
-        }
-        tells
+        matches!(error, LinkError::TurnedAway { .. }) && self.lines.tell(None)
     }
 
     /// The welcome to a connection, for a session or for none.
@@ -703,11 +694,17 @@ impl Shared {
         self.begun_here.notify_all();
         #[cfg(target_os = "linux")]
         self.let_early_in(id);
-        // The node's process has said so of one that has another.
-        let is_told = matches!(self.home, Home::Here);
+        let is_here = matches!(self.home, Home::Here);
         let client = caller.client().name.clone();
-        if is_told {
-            quietly(|| tracing::info!(target: OPERATOR, client, "a session has begun"));
+        let (key, of) = (caller.client().fingerprint, caller.logged_as());
+        // The node's process says so of one that has another.
+        if is_here {
+            match self.lines.tell(of) {
+                true => quietly(
+                    || tracing::info!(target: OPERATOR, client, %key, "a session has begun"),
+                ),
+                false => quietly(|| tracing::info!(client, %key, "a session has begun")),
+            }
         }
         let run = || {
             let connection = described(&self.options.devices, |devices| {
@@ -721,9 +718,14 @@ impl Shared {
             Ok(())
         });
         session.abort("the session has ended");
-        if is_told {
-            let because = ended.as_ref().err().map(ToString::to_string);
-            quietly(|| tracing::info!(target: OPERATOR, client, because, "a session has ended"));
+        let because = ended.as_ref().err().map(ToString::to_string);
+        if is_here {
+            match self.lines.tell(of) {
+                true => quietly(
+                    || tracing::info!(target: OPERATOR, client, %key, because, "a session has ended"),
+                ),
+                false => quietly(|| tracing::info!(client, %key, because, "a session has ended")),
+            }
         }
         self.forget(id);
         ended
@@ -868,5 +870,28 @@ impl Shared {
         // The thread of the command stream may be in a kernel that it took to be brief.
         self.end_own();
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_link::Folder;
+    use quipu_link::clock::SystemClock;
+
+    #[test]
+    fn who_serves_a_page_of_numbers_asks_sessions_as_seldom_as_clients_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::open(folder.path().join("node")).unwrap();
+        let gate = Gate::new(&folder, "node", IDLE, Arc::new(SystemClock)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let node = Node::serve(Options::new(Vec::new()), gate, listener).unwrap();
+        let (status, links) = (node.status(), node.links());
+        for asked in 1..=3 {
+            status();
+            links();
+            let begun = [&node.shared.statuses, &node.shared.looks].map(Paced::begun);
+            assert_eq!(begun, [asked; 2]);
+        }
     }
 }

@@ -71,6 +71,12 @@ impl<T> Paced<T> {
         }
     }
 
+    /// The number of answers that were begun.
+    #[cfg(test)]
+    pub(crate) fn begun(&self) -> u64 {
+        locked(&self.state).begun
+    }
+
     /// An answer that was begun after this was called.
     pub(crate) fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut state = locked(&self.state);

@@ -1,7 +1,8 @@
 //! Answers to clients that only ask for a node's status.
 
+use crate::budget::Budget;
 use crate::describe::described;
-use crate::load::{DeviceLoad, links};
+use crate::load::{DeviceLoad, SessionCount, links};
 use crate::locked;
 use crate::node::{Shared, allowed};
 use quipu_link::connection::Connection;
@@ -16,6 +17,12 @@ use std::time::{Duration, Instant};
 
 /// The longest silence of a connection that only asks.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pings that are answered at once on a connection that only asks, and in each second from then on.
+const PINGS: (u32, u32) = (64, 16);
+
+/// An answer to all that ask: sessions, and the status.
+pub(crate) type Look = (Vec<SessionCount>, Status);
 
 /// The answers that a client takes beside a status.
 struct Told<'a> {
@@ -83,6 +90,7 @@ impl Shared {
         mut connection: Connection,
         told: &Told<'_>,
     ) -> Result<(), LinkError> {
+        let mut pings = Budget::new(PINGS.0, PINGS.1);
         while !self.stopping.load(Ordering::SeqCst) {
             connection.set_deadline(Some(Instant::now() + QUESTION_PATIENCE));
             let ping = connection.receive_as(|message| match message {
@@ -90,9 +98,13 @@ impl Shared {
                 Message::Ping(ping) => Ok(Some(*ping)),
                 _ => Err("a question"),
             })?;
-            let now = self.begun.elapsed();
-            let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
             if let Some(ping) = ping {
+                let timer = &self.options.timer;
+                while let Err(due) = pings.take(timer.now()) {
+                    timer.park_until(due);
+                }
+                let now = self.begun.elapsed();
+                let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
                 connection.send(&Message::Pong(Pong {
                     token: ping.token,
                     time_ns: ping.time_ns,
@@ -101,12 +113,9 @@ impl Shared {
                 }))?;
                 continue;
             }
-            // Whoever asks all the time, and on many connections, keeps nobody busy for it: neither
-            // this process nor the sessions'.
             let looked = match told.loads.is_some() || told.links {
-                // The status last, whose time is that of both.
-                true => self.looks.get(|| (self.seen(), self.status())),
-                false => self.statuses.get(|| (Vec::new(), self.status())),
+                true => self.paced_look(),
+                false => self.paced_status(),
             };
             let (sessions, status) = &*looked;
             let mut answer = vec![Message::Status(*status)];
@@ -129,7 +138,19 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn status(&self) -> Status {
+    /// All sessions and the status. Whoever asks all the time, and in many places, keeps nobody
+    /// busy for it: neither this process nor the sessions'.
+    pub(crate) fn paced_look(self: &Arc<Self>) -> Arc<Look> {
+        // The status last, whose time is that of both.
+        self.looks.get(|| (self.seen(), self.status()))
+    }
+
+    /// The status, without a session.
+    pub(crate) fn paced_status(&self) -> Arc<Look> {
+        self.statuses.get(|| (Vec::new(), self.status()))
+    }
+
+    fn status(&self) -> Status {
         let totals = self.totals();
         let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
         let (memory_bytes, memory_free) = machine_memory();

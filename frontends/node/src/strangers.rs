@@ -13,7 +13,8 @@
 //!    [`TENURE`], in which a client that is far away says hello.
 //! 4. A place is taken for that long, also if its connection ends before without having been a
 //!    client's. So a network has only so many handshakes in a second, however brief each is.
-//! 5. Networks that a client has come from count before all others.
+//! 5. Networks that a client has come from count before all others, unless the client comes very
+//!    often: then it and its network count as strangers.
 //! 6. A connection that names a session which is there waits for nothing, and one that names a
 //!    session which [is coming](crate::early) for that session alone.
 //!
@@ -22,8 +23,10 @@
 //! many a single user often has. An address is the other side's own, because it has completed TCP's
 //! handshake. So a side that connects very often gets in the way of its own site alone.
 
+use crate::budget::Budget;
 use crate::locked;
 use crate::node::Shared;
+use quipu_link::Fingerprint;
 use quipu_scheduler::panics::quietly;
 use quipu_threads::Start;
 use std::collections::hash_map::Entry;
@@ -42,6 +45,10 @@ const WAITING: usize = 4;
 
 /// Networks that clients have come from, at most.
 const KNOWN: usize = 256;
+
+/// Handshakes of a client whose places are free at once: so many, and so many a second from then
+/// on.
+const HANDSHAKES: (u32, u32) = (256, 32);
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -217,6 +224,8 @@ struct Queue<S> {
     placed: Crowd<Option<S>>,
     waiting: Crowd<S>,
     known: Known,
+    /// The handshakes of clients.
+    budgets: HashMap<Fingerprint, Budget>,
     is_closed: bool,
 }
 
@@ -237,6 +246,7 @@ impl<S> Queue<S> {
             placed: Crowd::new(),
             waiting: Crowd::new(),
             known: Known::default(),
+            budgets: HashMap::new(),
             is_closed: false,
         }
     }
@@ -282,6 +292,30 @@ impl<S> Queue<S> {
         }
     }
 
+    /// A connection with a place was this client's, or has ended. A client that comes very often
+    /// counts as a stranger, and so does its network until it comes again.
+    fn forget(&mut self, number: u64, client: Option<Fingerprint>, now: Duration) {
+        let is_client = client.is_some_and(|client| self.may_come(client, now));
+        if client.is_some() && !is_client {
+            let mut placed = self.placed.iter();
+            if let Some(one) = placed.find(|one| one.number == number) {
+                self.known.networks.remove(&one.network);
+            }
+        }
+        self.remove(number, is_client);
+    }
+
+    /// True if a client has come no more often than it may.
+    fn may_come(&mut self, client: Fingerprint, now: Duration) -> bool {
+        let budgets = &mut self.budgets;
+        if budgets.len() > KNOWN {
+            budgets.retain(|_, budget| !budget.is_full(now));
+        }
+        let budget = budgets.entry(client);
+        let budget = budget.or_insert_with(|| Budget::new(HANDSHAKES.0, HANDSHAKES.1));
+        budget.take(now).is_ok()
+    }
+
     /// A connection with a place was a client's, or has ended.
     fn remove(&mut self, number: u64, is_client: bool) {
         let Some(at) = self.placed.iter().position(|one| one.number == number) else {
@@ -296,6 +330,7 @@ impl<S> Queue<S> {
 }
 /// See the module.
 pub(crate) struct Strangers {
+    begun: Instant,
     queue: Mutex<Queue<TcpStream>>,
     changed: Condvar,
 }
@@ -303,6 +338,7 @@ pub(crate) struct Strangers {
 impl Strangers {
     pub(crate) fn new(places: usize) -> Self {
         Self {
+            begun: Instant::now(),
             queue: Mutex::new(Queue::new(places)),
             changed: Condvar::new(),
         }
@@ -316,8 +352,9 @@ impl Strangers {
 
     /// A connection has said hello, which makes its network known if it is a client's, or has
     /// ended.
-    pub(crate) fn forget(&self, number: u64, is_client: bool) {
-        locked(&self.queue).remove(number, is_client);
+    pub(crate) fn forget(&self, number: u64, client: Option<Fingerprint>) {
+        let now = self.begun.elapsed();
+        locked(&self.queue).forget(number, client, now);
         self.changed.notify_one();
     }
 
@@ -404,7 +441,7 @@ impl Shared {
             quietly(
                 || tracing::warn!(%error, "a connection was not taken: there is no thread for it"),
             );
-            self.strangers.forget(number, false);
+            self.strangers.forget(number, None);
         }
     }
 }
@@ -523,6 +560,28 @@ mod tests {
         settle(&mut queue, now);
         assert!(placed(&queue).contains(&1000));
         assert!(!placed(&queue).contains(&1001));
+    }
+
+    #[test]
+    fn a_client_that_comes_very_often_counts_as_a_stranger() {
+        let (mut queue, now) = (Queue::new(2), Instant::now());
+        let [often, seldom] = [1, 2].map(|byte| Some(Fingerprint::of_bytes([byte; 32])));
+        let mut handshakes = 0;
+        for number in 0..10_000 {
+            queue.come(one(number, 1));
+            settle(&mut queue, now);
+            if placed(&queue).contains(&number) {
+                queue.forget(number, often, Duration::ZERO);
+                handshakes += 1;
+            }
+        }
+        assert_eq!(handshakes, HANDSHAKES.0 + 2);
+        // Nor is its network known any more: who comes from another gets a place.
+        queue.come(one(10_000, 2));
+        settle(&mut queue, now);
+        assert!(placed(&queue).contains(&10_000));
+        queue.forget(10_000, seldom, Duration::ZERO);
+        assert!(!placed(&queue).contains(&10_000));
     }
 
     fn one_from(number: u64, address: &str) -> One<()> {

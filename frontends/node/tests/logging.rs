@@ -9,8 +9,9 @@ use quipu_link::clock::SystemClock;
 use quipu_link::invitation::Invitations;
 use quipu_link::peer::show;
 use quipu_link::session::Place;
+use quipu_link::timer::ManualTimer;
 use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError};
-use quipu_node::Limits;
+use quipu_node::{Limits, OPERATOR, Options};
 use quipu_protocol::batch::Batch;
 use quipu_protocol::message::{
     Chunk, DataOrder, Hello, Message, Operation, Peer, PeerRole, Role, SessionId, Ticket, Write,
@@ -18,7 +19,7 @@ use quipu_protocol::message::{
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 use support::{Client, PATIENCE, Rig, buffer, command, fill};
 use tracing::field::{Field, Visit};
@@ -68,6 +69,7 @@ impl Subscriber for Keeper {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
+        write!(line.0, " target={}", event.metadata().target()).unwrap();
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         lines.push(line.0);
         MORE.notify_all();
@@ -76,9 +78,14 @@ impl Subscriber for Keeper {
 
 /// A node whose log is kept. Tests run beside each other: each looks for lines with its own keys.
 fn rig(limits: Limits) -> Rig {
+    rig_where(limits, |_| ())
+}
+
+/// The same with other options.
+fn rig_where(limits: Limits, set: impl FnOnce(&mut Options)) -> Rig {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Keeper).unwrap());
-    Rig::new(limits)
+    Rig::with_folder(limits, |options, _| set(options))
 }
 
 /// Waits until so many lines have all of these in them.
@@ -95,6 +102,25 @@ fn logged(count: usize, parts: &[&str]) -> String {
 
 fn key_of(rig: &Rig, client: usize) -> String {
     rig.dial(client).key.fingerprint().to_string()
+}
+
+#[test]
+fn nobody_fills_the_operators_log_with_sessions() {
+    // No time passes, so it is one minute.
+    let timer = Arc::new(ManualTimer::default());
+    let rig = rig_where(Limits::default(), |options| options.timer = timer);
+    for _ in 0..30 {
+        drop(rig.client());
+        rig.is_empty();
+    }
+    let key = key_of(&rig, 0);
+    logged(60, &["a session has", &key]);
+    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = format!("target={OPERATOR}");
+    let told = lines.iter();
+    let told = told.filter(|line| line.contains(&key) && line.contains(&target));
+    // With that of its enrolment.
+    assert_eq!(told.count(), 20);
 }
 
 #[test]

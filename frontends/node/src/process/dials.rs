@@ -25,8 +25,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Connections of a session that are being made at a time, at most.
-const MOST: usize = 32;
+/// Connections that are being made for all sessions of a client at a time, at most.
+const MOST: usize = 128;
 
 /// The longest time for which one may be tried to be made.
 const LONG: Duration = Duration::from_secs(600);
@@ -78,6 +78,19 @@ impl Dials {
     /// # Errors
     /// If there is none in time, or the node does not dial there: which of these is not said.
     pub(crate) fn reach(&self, to: &Destination, until: Instant) -> io::Result<TcpStream> {
+        loop {
+            if let Some(connection) = self.ask(to, until) {
+                return Ok(connection.into());
+            }
+            // If there was none before the time is over, there were too many at a time.
+            if Instant::now() + PAUSES[1] >= until {
+                return Err(io::Error::other("the node makes no such connection"));
+            }
+            std::thread::sleep(PAUSES[1]);
+        }
+    }
+
+    fn ask(&self, to: &Destination, until: Instant) -> Option<OwnedFd> {
         let left = until.saturating_duration_since(Instant::now());
         let (answer, answered) = channel();
         let number = {
@@ -96,8 +109,7 @@ impl Dials {
             Err(_) => None,
         };
         locked(&self.waiting).1.remove(&number);
-        let connection = connection.flatten().map(TcpStream::from);
-        connection.ok_or_else(|| io::Error::other("the node makes no such connection"))
+        connection.flatten()
     }
 
     /// Tells the node's process by which limit the session ends.

@@ -43,8 +43,8 @@ struct Parent {
     has_moved: bool,
 }
 
-/// The places where a node makes groups of its sessions: one, one for each limit, or none.
-#[derive(Clone, Debug, Default)]
+/// The places where a node makes groups of its sessions: one, or one for each limit.
+#[derive(Clone, Debug)]
 pub(super) struct Groups(Vec<Parent>);
 
 /// Both limits of a session.
@@ -146,7 +146,8 @@ impl Parent {
             }
         }
         if self.limits.is_empty() {
-            return Err(ErrorKind::Unsupported.into());
+            let text = "it limits neither processes nor memory of groups within it";
+            return Err(io::Error::new(ErrorKind::Unsupported, text));
         }
         self.collect();
         Ok(self)
@@ -230,21 +231,71 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
+/// The number of the next group of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Makes a group within another. One of its name is of a node that was killed and had the number of
+/// this process, as nodes in containers have: it goes, or if somebody is in it yet, the next number
+/// is taken.
+fn new_folder(parent: &Path) -> io::Result<PathBuf> {
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let made = match fs::create_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if fs::remove_dir(&folder).is_err() {
+                    continue;
+                }
+                fs::create_dir(&folder)
+            }
+            made => made,
+        };
+        return made.map(|()| folder);
+    }
+}
+
 impl Groups {
-    /// Those that this process may make, if any.
-    pub(super) fn of_this_process() -> Self {
+    /// Those that this process may make.
+    ///
+    /// # Errors
+    /// If it may make none: the reason, for the operator.
+    pub(super) fn of_this_process() -> Result<Self, String> {
         let read = |file| fs::read_to_string(file).unwrap_or_default();
-        let all = parents(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
-        let prepared = all.into_iter().filter_map(|parent| parent.prepare().ok());
-        let groups = Self(prepared.collect());
+        Self::of(parents(
+            &read("/proc/self/cgroup"),
+            &read("/proc/self/mountinfo"),
+        ))
+    }
+
+    /// Those within these, as far as the system gives them.
+    fn of(all: Vec<Parent>) -> Result<Self, String> {
+        let (mut prepared, mut failed) = (Vec::new(), Vec::new());
+        for parent in all {
+            let folder = parent.folder.display().to_string();
+            match parent.prepare() {
+                Ok(parent) => prepared.push(parent),
+                Err(error) => failed.push(format!("{folder}: {error}")),
+            }
+        }
+        if prepared.is_empty() {
+            return Err(match failed.is_empty() {
+                true => "the system shows this process no control groups".to_owned(),
+                false => failed.join("; "),
+            });
+        }
+        let groups = Self(prepared);
         // Whether groups can be made is seen by making one.
         let most = Most {
             tasks: 1,
             memory: 1 << 20,
         };
         match groups.make(most) {
-            Ok(_) => groups,
-            Err(_) => Self::default(),
+            Ok(_) => Ok(groups),
+            Err(error) => {
+                let folders = groups.0.iter().map(|parent| parent.folder.display());
+                let folders: Vec<String> = folders.map(|folder| folder.to_string()).collect();
+                Err(format!("{}: {error}", folders.join(", ")))
+            }
         }
     }
 
@@ -253,23 +304,14 @@ impl Groups {
         self.0.iter().for_each(Parent::go_back);
     }
 
-    /// True if nothing is limited so.
-    pub(super) fn are_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Makes one, for nobody yet.
     ///
     /// # Errors
     /// If the system does not let this process make it.
     pub(super) fn make(&self, most: Most) -> io::Result<Group> {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{}-{number}", std::process::id());
         let mut group = Group(Vec::new());
         for parent in &self.0 {
-            let folder = parent.folder.join(&name);
-            fs::create_dir(&folder)?;
+            let folder = new_folder(&parent.folder)?;
             group.0.push(folder.clone());
             for limit in &parent.limits {
                 let file = folder.join(limit.file(parent.is_second));
@@ -413,6 +455,45 @@ mod tests {
     }
 
     #[test]
+    fn who_gets_no_groups_is_told_why() {
+        let none = Groups::of(Vec::new()).unwrap_err();
+        assert!(none.contains("no control groups"), "{none}");
+        let (folder, parent) = played("hugetlb", "");
+        let none = Groups::of(vec![parent]).unwrap_err();
+        let place = folder.path().display().to_string();
+        assert!(none.contains(&place) && none.contains("limits"), "{none}");
+    }
+
+    #[test]
+    fn groups_of_a_killed_node_of_the_same_number_are_in_nobodys_way() {
+        let (folder, parent) = played("", "");
+        let groups = Groups(vec![Parent {
+            limits: Vec::new(),
+            ..parent
+        }]);
+        let next = NEXT.load(Ordering::Relaxed);
+        let left = (next..next + 100).map(|number| {
+            let name = format!("{PREFIX}{}-{number}", std::process::id());
+            folder.path().join(name)
+        });
+        let left: Vec<PathBuf> = left.collect();
+        for (number, group) in left.iter().enumerate() {
+            // Somebody is in every other one yet.
+            let inner = if number % 2 == 0 { "somebody" } else { "" };
+            fs::create_dir_all(group.join(inner)).unwrap();
+        }
+        let most = Most {
+            tasks: 1,
+            memory: 1,
+        };
+        let made = groups.make(most).unwrap();
+        assert!(left.contains(&made.0[0]));
+        assert_eq!(fs::read_dir(&made.0[0]).unwrap().count(), 0);
+        drop(made);
+        assert_eq!(fs::read_dir(&left[0]).unwrap().count(), 1);
+    }
+
+    #[test]
     fn a_node_that_stops_leaves_its_group_as_it_was() {
         let (folder, parent) = played("pids", "");
         let moved = Parent {
@@ -476,11 +557,10 @@ mod tests {
 
     #[test]
     fn who_starts_more_than_its_group_may_have_is_alone_with_that() {
-        let groups = Groups::of_this_process();
-        if groups.are_none() {
-            eprintln!("left out: this system lets nobody make control groups");
-            return;
-        }
+        let groups = match Groups::of_this_process() {
+            Ok(groups) => groups,
+            Err(why) => return eprintln!("left out: there are no control groups: {why}"),
+        };
         let limits = groups.0.iter().flat_map(|parent| &parent.limits);
         if limits.filter(|limit| **limit == Limit::Tasks).count() == 0 {
             eprintln!("left out: control groups do not limit processes here");

@@ -9,10 +9,11 @@ use quipu_protocol::frame::parse;
 use quipu_protocol::limits::{HEADER, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
 use quipu_protocol::message::{LinkEntry, LinkLoad, Links, Message, decode as decode_message};
 use quipu_scheduler::Device;
+use std::collections::HashMap;
 
 /// A device, as both sides know it: by its driver's name, and its number there. They need not have
 /// the same devices.
-pub(super) type Name = (String, u64);
+type Name = (String, u64);
 
 /// Bytes of a queue in a packet.
 const QUEUE: usize = 28;
@@ -28,8 +29,30 @@ fn name(device: &Device) -> Name {
 }
 
 /// The index of a device among these.
-pub(super) fn find(devices: &[Device], of: &Name) -> Option<usize> {
-    devices.iter().position(|device| name(device) == *of)
+fn find(devices: &[Device], (driver, index): &Name) -> Option<usize> {
+    let is_it = |device: &Device| device.driver_name() == driver && device.index() as u64 == *index;
+    devices.iter().position(is_it)
+}
+
+/// The words of a session since its last answer: no more than one count for each of the node's
+/// devices, and [`MAX_LINKS`] links, whatever its process says.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) devices: HashMap<usize, DeviceCount>,
+    pub(super) links: LinkCount,
+}
+
+impl Said {
+    /// Takes the load of one of these devices, in place of what was said of it before. What makes
+    /// no sense is left out.
+    pub(super) fn take_load(&mut self, packet: &[u8], devices: &[Device]) {
+        let Some((name, count)) = decode(packet) else {
+            return;
+        };
+        if let Some(device) = find(devices, &name) {
+            self.devices.insert(device, count);
+        }
+    }
 }
 
 /// The load of a device, as bytes.
@@ -103,7 +126,7 @@ pub(super) fn encode_answered(question: u64) -> Vec<u8> {
 
 /// The load that [`encode`] has made bytes of. The process is its client's: nothing that it says is
 /// trusted but as numbers.
-pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
+fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
     let (length, rest) = packet.strip_prefix(&[LOAD])?.split_first()?;
     let (driver, rest) = rest.split_at_checked((*length).into())?;
     let driver = std::str::from_utf8(driver).ok()?.to_owned();
@@ -121,6 +144,9 @@ pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
     let (queues, []) = rest.as_chunks::<QUEUE>() else {
         return None;
     };
+    if queues.len() > MAX_QUEUE_LOADS {
+        return None;
+    }
     let count = DeviceCount {
         busy_ns: word(&numbers[8..16])?,
         buffer_bytes: word(&numbers[16..])?,
@@ -205,5 +231,33 @@ mod tests {
                 assert!(cut.is_none_or(|(_, cut)| cut.queues.len() < came.queues.len()));
             }
         }
+    }
+
+    #[test]
+    fn a_process_that_says_more_than_there_is_says_it_in_vain() {
+        let driver: std::sync::Arc<dyn quipu_scheduler::Driver> =
+            quipu_driver_cpu::CpuDriver::start(quipu_driver_cpu::Options::new()).unwrap();
+        let devices = Device::all_of(&driver).unwrap();
+        let count = |busy_ns| DeviceCount {
+            busy_ns,
+            ..DeviceCount::default()
+        };
+        let mut said = Said::default();
+        for busy_ns in 0..100 {
+            let packet = encode(&devices[0], &count(busy_ns));
+            said.take_load(&packet, &devices);
+            // As of a device that the node does not have.
+            said.take_load(&packet, &[]);
+            let mut other = packet;
+            other[2] ^= 1;
+            said.take_load(&other, &devices);
+        }
+        assert_eq!(said.devices, HashMap::from([(0, count(99))]));
+        // More queues than a process tells of.
+        let mut packet = encode(&devices[0], &count(1));
+        packet.resize(packet.len() + QUEUE * MAX_QUEUE_LOADS, 0);
+        assert!(decode(&packet).is_some());
+        packet.resize(packet.len() + QUEUE, 0);
+        assert!(packet.len() <= LONGEST && decode(&packet).is_none());
     }
 }

@@ -7,10 +7,11 @@ use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
     encode_end, loads, scratch, usage,
 };
+use crate::budget::Budget;
 use crate::limits::Limits;
-use crate::load::{DeviceCount, SessionCount};
+use crate::load::SessionCount;
 use crate::node::{Options, Peering};
-use crate::session::LinkCount;
+use crate::operator::Lines;
 use crate::totals::Totals;
 use crate::{OPERATOR, locked};
 use quipu_link::gate::{Caller, Gate};
@@ -44,8 +45,7 @@ const ANSWERING: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 struct Answer {
     question: u64,
-    devices: Vec<(loads::Name, DeviceCount)>,
-    links: LinkCount,
+    said: loads::Said,
 }
 
 /// A session that has a process.
@@ -82,7 +82,9 @@ pub(super) struct Hosted {
     control: OnceLock<Group>,
     /// The totals of the process, as it last sent them.
     pub(super) totals: Mutex<Totals>,
-    /// Connections to other nodes that are being made for it.
+    /// Its client counts as this in what the operator is told.
+    logged_as: Option<Fingerprint>,
+    /// Connections to other nodes that are being made for its client.
     dialled: Arc<AtomicUsize>,
 }
 
@@ -167,8 +169,43 @@ impl Hosted {
     }
 }
 
-/// Sessions that have ended and of which it is known why, at most.
-const REMEMBERED: usize = 256;
+/// Sessions of a client that have ended and of which it is known why, at most, and all such
+/// clients.
+const REMEMBERED: (usize, usize) = (64, 256);
+
+/// The sessions that have ended last, and why each did, by client: nobody makes the node forget
+/// another's.
+#[derive(Debug, Default)]
+struct Over(HashMap<Fingerprint, VecDeque<(Route, String)>>);
+
+impl Over {
+    fn push(&mut self, client: Fingerprint, route: Route, because: String) {
+        if self.0.len() >= REMEMBERED.1 && !self.0.contains_key(&client) {
+            // Only strangers, whom an insecure node lets in, are so many.
+            let few = self.0.iter().min_by_key(|(_, own)| own.len());
+            let few = few.map(|(client, _)| *client);
+            few.and_then(|few| self.0.remove(&few));
+        }
+        let own = self.0.entry(client).or_default();
+        own.truncate(REMEMBERED.0 - 1);
+        own.push_front((route, because));
+    }
+
+    fn why(&self, client: Fingerprint, route: Route) -> Option<&str> {
+        let mut own = self.0.get(&client)?.iter();
+        let found = own.find(|(other, _)| *other == route);
+        found.map(|(_, because)| because.as_str())
+    }
+}
+
+/// Questions to a session that may be unanswered at once, and those that come in a second, at most.
+const QUESTIONS: (u32, u32) = (300, 20);
+
+/// The packets of an answer beside those of devices, and what a session says unasked meanwhile.
+const OF_AN_ANSWER: u32 = 16;
+
+/// The reason for which a session ends whose process says more than that.
+const TOO_MUCH_SAID: &str = "its process has said more to the node's than a session has to say";
 
 /// The reason for which a session has ended whose keeper has ended so, and which was told this.
 fn why(told: Option<&str>, status: &io::Result<ExitStatus>) -> String {
@@ -190,17 +227,17 @@ fn why(told: Option<&str>, status: &io::Result<ExitStatus>) -> String {
     }
 }
 
-/// The most devices of a process: as many as a welcome can announce.
-const MOST_DEVICES: usize = 1024;
-
 /// All processes of a node's sessions.
 #[derive(Debug)]
 pub(crate) struct Processes {
     spawn: Spawn,
+    /// The node's.
+    devices: Vec<Device>,
     peers: Peering,
     timer: Arc<dyn Timer>,
     accepts_weak_sandbox: bool,
-    groups: Groups,
+    /// Or the reason for which there are none.
+    groups: Result<Groups, String>,
     /// The standard errors of sessions.
     outputs: Outputs,
     /// By the way to each.
@@ -211,8 +248,12 @@ pub(crate) struct Processes {
     is_watched: Mutex<bool>,
     /// A session has ended.
     ended: Condvar,
-    /// Those that have ended last, whose they were, and why each did.
-    over: Mutex<VecDeque<(Route, Fingerprint, String)>>,
+    /// Sessions that have ended last.
+    over: Mutex<Over>,
+    /// Connections to other nodes that are being made for clients with sessions.
+    dialled: Mutex<HashMap<Fingerprint, Arc<AtomicUsize>>>,
+    /// What the operator is told of sessions.
+    lines: Lines,
     /// Sessions that there were, and questions to them.
     numbers: AtomicU64,
     questions: AtomicU64,
@@ -260,14 +301,16 @@ impl Processes {
             quietly(|| tracing::warn!(%error, "the node may have few connections open"));
         }
         let groups = Groups::of_this_process();
-        if groups.are_none() {
+        if let Err(why) = &groups {
             quietly(|| {
                 tracing::info!(
-                    "the system lets this node make no control groups: what sessions have is limited by looks at it alone"
+                    why,
+                    "no control groups: what sessions have is limited by looks at it alone"
                 );
             });
         }
         Self {
+            devices: options.devices.clone(),
             accepts_weak_sandbox: options.accepts_weak_sandbox,
             groups,
             ..Self::none(spawn, options.peers.clone(), options.timer.clone())
@@ -275,23 +318,32 @@ impl Processes {
     }
 
     fn none(spawn: Spawn, peers: Peering, timer: Arc<dyn Timer>) -> Self {
+        let lines = Lines::new(timer.clone());
         Self {
             spawn,
+            devices: Vec::new(),
             peers,
             timer,
             accepts_weak_sandbox: false,
-            groups: Groups::default(),
+            groups: Err(String::new()),
             outputs: Outputs::new(),
             sessions: Mutex::default(),
             starting: Mutex::default(),
             is_watched: Mutex::default(),
             ended: Condvar::new(),
             over: Mutex::default(),
+            dialled: Mutex::default(),
+            lines,
             numbers: AtomicU64::new(0),
             questions: AtomicU64::new(0),
             answering: Mutex::default(),
             answered: Condvar::new(),
         }
+    }
+
+    /// The reason for which sessions have no control groups, if they have none.
+    pub(crate) fn why_no_groups(&self) -> Option<&str> {
+        self.groups.as_ref().err().map(String::as_str)
     }
 
     /// The number of sessions.
@@ -308,9 +360,9 @@ impl Processes {
         sum
     }
 
-    /// The loads of each session on these devices. Asks them all, and waits until they have
+    /// The loads of each session on the node's devices. Asks them all, and waits until they have
     /// answered, or for a while: of a session that has not answered, it is the last answer.
-    pub(crate) fn session_counts(&self, devices: &[Device]) -> Vec<SessionCount> {
+    pub(crate) fn session_counts(&self) -> Vec<SessionCount> {
         let question = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
         let packet = [&[ASK][..], &question.to_le_bytes()].concat();
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
@@ -331,14 +383,11 @@ impl Processes {
         drop(waited);
         let count = |session: &Arc<Hosted>| {
             let answer = locked(&session.answer);
-            let known = answer.devices.iter();
             SessionCount {
                 client: session.client,
                 number: session.number,
-                devices: known
-                    .filter_map(|(name, count)| Some((loads::find(devices, name)?, count.clone())))
-                    .collect(),
-                links: answer.links.clone(),
+                devices: answer.said.devices.clone(),
+                links: answer.said.links.clone(),
             }
         };
         sessions.iter().map(count).collect()
@@ -410,8 +459,13 @@ impl Processes {
             }
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
-        let (client, key_of) = (&caller.client().name, caller.client().fingerprint);
-        quietly(|| tracing::info!(target: OPERATOR, client, key = %key_of, "a session has begun"));
+        let (client, of) = (&caller.client().name, caller.client().fingerprint);
+        match self.lines.tell(caller.logged_as()) {
+            true => quietly(
+                || tracing::info!(target: OPERATOR, client, key = %of, "a session has begun"),
+            ),
+            false => quietly(|| tracing::info!(client, key = %of, "a session has begun")),
+        }
         caller.redirect(Redirect {
             session: id,
             key: key.bytes(),
@@ -421,10 +475,8 @@ impl Processes {
 
     /// A control group with a session's process in it, if there is to be one.
     fn control(&self, process: libc::pid_t, limits: &Limits) -> Option<Group> {
-        if self.groups.are_none() {
-            return None;
-        }
-        let made = self.groups.make(usage::most(limits));
+        let groups = self.groups.as_ref().ok()?;
+        let made = groups.make(usage::most(limits));
         let taken = made.and_then(|group| group.take(process).map(|()| group));
         let failed = |error: &io::Error| {
             quietly(|| tracing::warn!(%error, "a session has no control group"));
@@ -443,6 +495,13 @@ impl Processes {
         starting.push(client);
         drop(starting);
         Ok(Starting(self, client))
+    }
+
+    /// The count of connections that are being made for a client: one for all its sessions.
+    fn dialled_for(&self, client: Fingerprint) -> Arc<AtomicUsize> {
+        let mut dialled = locked(&self.dialled);
+        dialled.retain(|_, count| Arc::strong_count(count) > 1);
+        Arc::clone(dialled.entry(client).or_default())
     }
 
     /// Has a thread look at what sessions have, for as long as there are any.
@@ -512,7 +571,8 @@ impl Processes {
             number,
             answer: Mutex::default(),
             totals: Mutex::default(),
-            dialled: Arc::default(),
+            logged_as: caller.logged_as(),
+            dialled: self.dialled_for(client.fingerprint),
         };
         let start = Start {
             session: id,
@@ -529,10 +589,22 @@ impl Processes {
         Ok(Arc::new(hosted))
     }
 
+    /// The packets that a session's process may send: answers to as many questions as can be on
+    /// their way, and in each second to those that come in it; and some of its own.
+    fn packets(&self) -> Budget {
+        let answer = self.devices.len() as u32 + OF_AN_ANSWER;
+        Budget::new(QUESTIONS.0 * answer, QUESTIONS.1 * answer)
+    }
+
     /// Sees to a process until it ends.
     fn watch(&self, id: SessionId, hosted: &Hosted) {
-        let (mut devices, mut links) = (Vec::new(), LinkCount::default());
+        let mut said = loads::Said::default();
+        let mut budget = self.packets();
         while let Ok(packet) = hosted.channel.receive(None) {
+            if matches!(packet, Packet::Some(..)) && budget.take(self.timer.now()).is_err() {
+                hosted.end_at_once(TOO_MUCH_SAID);
+                break;
+            }
             match packet {
                 Packet::Some(packet, None) => {
                     if packet.first() == Some(&DIAL) {
@@ -544,18 +616,15 @@ impl Processes {
                         let dialling = (&hosted.channel, &hosted.dialled);
                         dials::make(&packet, dialling, networks, &self.timer);
                     } else if packet.first() == Some(&LOAD) {
-                        // It has no more devices than the node.
-                        devices.truncate(MOST_DEVICES);
-                        devices.extend(loads::decode(&packet));
+                        said.take_load(&packet, &self.devices);
                     } else if packet.first() == Some(&LINKS) {
                         // What makes no sense is left out.
-                        let _ = loads::decode_links(&packet, &mut links);
+                        let _ = loads::decode_links(&packet, &mut said.links);
                     } else if let [ANSWERED, question @ ..] = &packet[..] {
                         let question = question.try_into().map_or(0, u64::from_le_bytes);
                         *locked(&hosted.answer) = Answer {
                             question,
-                            devices: std::mem::take(&mut devices),
-                            links: std::mem::take(&mut links),
+                            said: std::mem::take(&mut said),
                         };
                         drop(locked(&self.answering));
                         self.answered.notify_all();
@@ -578,11 +647,13 @@ impl Processes {
         }
         let because = why(locked(&hosted.told).as_deref(), &status);
         let key = hosted.client;
-        quietly(|| tracing::info!(target: OPERATOR, %key, ?because, "a session has ended"));
-        let mut over = locked(&self.over);
-        over.truncate(REMEMBERED - 1);
-        over.push_front((Route::to(id), hosted.client, because));
-        drop(over);
+        match self.lines.tell(hosted.logged_as) {
+            true => {
+                quietly(|| tracing::info!(target: OPERATOR, %key, ?because, "a session has ended"))
+            }
+            false => quietly(|| tracing::info!(%key, ?because, "a session has ended")),
+        }
+        locked(&self.over).push(key, Route::to(id), because);
         if let Err(error) = scratch::remove(&hosted.scratch) {
             quietly(|| tracing::debug!(%error, "a session's files are left"));
         }
@@ -628,10 +699,7 @@ impl Processes {
     /// The reason for which a session of a client's has ended, if that is known.
     pub(crate) fn why_over(&self, id: SessionId, client: Fingerprint) -> Option<String> {
         let over = locked(&self.over);
-        let is_it = |(route, whose, _): &&(Route, Fingerprint, String)| {
-            (*route, *whose) == (Route::to(id), client)
-        };
-        over.iter().find(is_it).map(|(.., why)| why.clone())
+        over.why(client, Route::to(id)).map(str::to_owned)
     }
 
     /// The clients that have sessions.
@@ -651,7 +719,9 @@ impl Processes {
         // Their keepers end them, and then their files go.
         let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
         drop(waited);
-        self.groups.go_back();
+        if let Ok(groups) = &self.groups {
+            groups.go_back();
+        }
     }
 }
 
@@ -720,126 +790,4 @@ impl Spawn {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use quipu_link::timer::SystemTimer;
-
-    /// So that sessions of different clients have no cache in common, and none where the sandbox
-    /// lets nobody write.
-    #[test]
-    fn a_session_writes_to_its_own_folder() {
-        let scratch = Path::new("/scratch");
-        let command = Spawn::own(["session"]).unwrap().command(scratch);
-        let said: std::collections::HashMap<_, _> = command.get_envs().collect();
-        let own = Some(scratch.as_os_str());
-        for name in ["HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR", "TMPDIR"] {
-            assert_eq!(said[name.as_ref() as &std::ffi::OsStr], own, "{name}");
-        }
-        for name in crate::process::OF_THE_NODE {
-            assert_eq!(said[name.as_ref() as &std::ffi::OsStr], None, "{name}");
-        }
-    }
-
-    /// Sessions whose keepers are these, of which each leads a group, and nothing that keeps them.
-    pub(in crate::process) fn processes_of(leaders: impl IntoIterator<Item = Child>) -> Processes {
-        let processes = Processes::none(
-            Spawn::own([""; 0]).unwrap(),
-            Peering::default(),
-            Arc::new(SystemTimer::default()),
-        );
-        for (leader, number) in leaders.into_iter().zip(1..) {
-            let group = leader.id().cast_signed();
-            let (hosted, _) = hosted_by(leader);
-            hosted.group.set(group).unwrap();
-            let begun = usage::Begun::of(group.unsigned_abs(), &hosted.scratch);
-            hosted.begun.set(begun).unwrap();
-            let route = Route::to(SessionId([number; 16]));
-            locked(&processes.sessions).insert(route, Arc::new(hosted));
-        }
-        processes
-    }
-
-    /// A session whose keeper is this.
-    fn hosted_by(keeper: Child) -> (Hosted, OwnedFd) {
-        let (ours, theirs) = Channel::pair().unwrap();
-        let hosted = Hosted {
-            client: Fingerprint::of_bytes([0; 32]),
-            rights: Rights::default(),
-            limits: Limits::default(),
-            scratch: PathBuf::new(),
-            is_suspect: AtomicBool::new(false),
-            is_told: AtomicBool::new(false),
-            told: Mutex::default(),
-            number: 0,
-            answer: Mutex::default(),
-            has_peers: false,
-            channel: Arc::new(ours),
-            kept: Mutex::default(),
-            child: Mutex::new(Some(keeper)),
-            group: OnceLock::new(),
-            begun: OnceLock::new(),
-            control: OnceLock::new(),
-            totals: Mutex::default(),
-            dialled: Arc::default(),
-        };
-        (hosted, theirs)
-    }
-
-    #[test]
-    fn a_keeper_that_does_not_end_what_it_keeps_leaves_nothing_of_it_behind() {
-        use std::io::{BufRead, BufReader, Read};
-        // It hears of nothing, and what it keeps has a group of its own and has started others.
-        let session = "sh -c 'echo there; sleep 1000; echo late' & wait";
-        let mut keeper = Command::new("sh")
-            .args(["-c", &format!("setsid sh -c \"{session}\" & wait")])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(keeper.stdout.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert_eq!(line, "there\n");
-        let (hosted, channel) = hosted_by(keeper);
-        // As if it was gone already: nobody waits for it.
-        drop(channel);
-        hosted.give_up();
-        hosted.reap().unwrap();
-        // Until all are gone that may say something.
-        let mut rest = String::new();
-        said.read_to_string(&mut rest).unwrap();
-        assert_eq!(rest, "");
-    }
-
-    #[test]
-    fn who_has_fewer_sessions_than_may_be_is_never_told_that_there_are_too_many() {
-        const CLIENTS: u8 = 4;
-        let own = Command::new("true").spawn().unwrap();
-        let (hosted, _channel) = hosted_by(own);
-        let hosted = Arc::new(hosted);
-        let processes = processes_of([]);
-        let limits = Limits {
-            client_sessions: CLIENTS.into(),
-            ..Limits::default()
-        };
-        let sessions_of = |thread: u8| {
-            let id = SessionId([thread; 16]);
-            for _ in 0..10_000 {
-                let starting = processes.make_room(hosted.client, &limits);
-                starting?.become_session(id, Arc::clone(&hosted));
-                locked(&processes.sessions).remove(&Route::to(id));
-            }
-            Ok::<_, String>(())
-        };
-        std::thread::scope(|scope| {
-            let sessions_of = &sessions_of;
-            let threads: Vec<_> = (0..CLIENTS)
-                .map(|thread| scope.spawn(move || sessions_of(thread)))
-                .collect();
-            for thread in threads {
-                assert_eq!(thread.join().unwrap(), Ok(()));
-            }
-        });
-        assert!(locked(&processes.starting).is_empty());
-        hosted.reap().unwrap();
-    }
-}
+pub(super) mod tests;

@@ -398,46 +398,63 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
     }
 }
 
-/// The memory that a session was seen to have: of the system's, and of buffers.
+/// What a session was seen to have: the system's memory, buffers, and threads.
 struct Seen {
     client: Fingerprint,
-    bytes: [u64; 2],
-    /// The most that it may have.
-    most: [u64; 2],
+    has: [u64; 3],
+    /// The most that all sessions of the client may have together, but for what each may have
+    /// beside.
+    most: [u64; 3],
 }
 
-/// Those of sessions that end because their clients have more together than they may: of each
-/// client with several the one that has the most. The limit of a single session is looked at twice.
-fn beyond_together(all: &[Seen]) -> Vec<usize> {
+/// The reasons for which a session ends whose client has too much.
+const MEMORY_TOGETHER: &str = "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
+     `quipu rights --memory`), and this one has the most";
+const THREADS_TOGETHER: &str =
+    "its client's sessions have more threads together than a client may, and this one has the most";
+
+/// Those of sessions that end because their clients have more together than they may, and the
+/// reasons: of each client with several the one that has the most. The limit of a single session is
+/// looked at twice.
+fn beyond_together(all: &[Seen]) -> HashMap<usize, &'static str> {
     let mut clients: HashMap<Fingerprint, Vec<usize>> = HashMap::new();
     for (number, seen) in all.iter().enumerate() {
         clients.entry(seen.client).or_default().push(number);
     }
-    let mut ending = Vec::new();
+    let kinds = [
+        (MEMORY, MEMORY_TOGETHER),
+        (0, MEMORY_TOGETHER),
+        (many(), THREADS_TOGETHER),
+    ];
+    let mut ending = HashMap::new();
     for own in clients.values().filter(|own| own.len() > 1) {
-        for kind in [0, 1] {
-            let bytes = own.iter().map(|number| all[*number].bytes[kind]);
-            let bytes = bytes.fold(0, u64::saturating_add);
-            let largest = own.iter().max_by_key(|number| all[**number].bytes[kind]);
+        for (kind, (beside, because)) in kinds.into_iter().enumerate() {
+            let have = own.iter().map(|number| all[*number].has[kind]);
+            let have = have.fold(0, u64::saturating_add);
+            let largest = own.iter().max_by_key(|number| all[**number].has[kind]);
             // Each may have this for itself.
-            let beside = if kind == 0 { MEMORY } else { 0 };
-            ending.extend(largest.filter(|number| {
-                let beside = beside.saturating_mul(own.len() as u64);
-                bytes > all[**number].most[kind].saturating_add(beside)
-            }));
+            let beside = beside.saturating_mul(own.len() as u64);
+            let largest = largest.filter(|number| {
+                let most = all[**number].most[kind];
+                have > most.saturating_add(beside)
+            });
+            if let Some(largest) = largest {
+                ending.entry(*largest).or_insert(because);
+            }
         }
     }
     ending
 }
 
 /// A session, the bytes of its processes, and these.
-type Found = (Arc<Hosted>, u64, Vec<u32>);
+type Found = (Arc<Hosted>, u64, Members);
 
 /// Looks at what sessions have, which may take as long as they have files. True if that is to be
 /// done again soon.
 fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
-    for (session, mut bytes, processes) in found {
+    for (session, mut bytes, members) in found {
+        let (processes, threads) = (members.processes, members.threads as u64);
         let limits = &session.limits;
         let begun = session.begun.get();
         if begun.is_some_and(|begun| begun.has_stepped_back(&processes)) {
@@ -464,16 +481,17 @@ fn judge(found: Vec<Found>) -> bool {
         suspects |= is_beyond;
         seen.push(Seen {
             client: session.client,
-            bytes: [bytes, locked(&session.totals).buffer_bytes],
-            most: [limits.process_bytes, limits.session_bytes],
+            has: [bytes, locked(&session.totals).buffer_bytes, threads],
+            most: [
+                limits.process_bytes,
+                limits.session_bytes,
+                most_threads() as u64,
+            ],
         });
         all.push(session);
     }
-    for number in beyond_together(&seen) {
-        all[number].end_by_limit(
-            "its client's sessions have more memory together than a client may (`quipu serve --memory`, \
-             `quipu rights --memory`), and this one has the most",
-        );
+    for (number, because) in beyond_together(&seen) {
+        all[number].end_by_limit(because);
     }
     suspects
 }
@@ -494,7 +512,7 @@ impl Processes {
                 session.end_at_once("it has started more processes than a session may");
                 continue;
             }
-            found.push((session, members.bytes(), members.processes));
+            found.push((session, members.bytes(), members));
         }
         found
     }
@@ -502,7 +520,7 @@ impl Processes {
 
 impl Hosted {
     /// Ends a session and all that it has started, which nobody in it hears of before.
-    fn end_at_once(&self, text: &str) {
+    pub(super) fn end_at_once(&self, text: &str) {
         quietly(|| tracing::warn!(text, "a session is ended"));
         self.note_end(text);
         // Its keeper may wait long for a processor.
@@ -599,8 +617,13 @@ mod tests {
     fn of_a_client_that_has_too_much_the_largest_session_ends_and_nobody_elses() {
         let seen = |client: u8, processes: u64, buffers: u64| Seen {
             client: Fingerprint::of_bytes([client; 32]),
-            bytes: [processes, buffers],
-            most: [100, 50],
+            has: [processes, buffers, many()],
+            most: [100, 50, 20],
+        };
+        let ended = |all: &[Seen]| {
+            let mut ended: Vec<_> = beyond_together(all).into_iter().collect();
+            ended.sort_unstable();
+            ended
         };
         let all = [
             seen(1, MEMORY + 99, 50),
@@ -609,10 +632,18 @@ mod tests {
             seen(3, 0, 20),
             seen(3, 0, 30),
         ];
-        assert_eq!(beyond_together(&all), [2]);
-        let all = [seen(1, 0, 50), seen(2, 0, 21), seen(2, 0, 30)];
-        assert_eq!(beyond_together(&all), [2]);
-        assert!(beyond_together(&[]).is_empty());
+        assert_eq!(ended(&all), [(2, MEMORY_TOGETHER)]);
+        let mut all = [seen(1, 0, 50), seen(2, 0, 21), seen(2, 0, 30)];
+        assert_eq!(ended(&all), [(2, MEMORY_TOGETHER)]);
+        // Threads count, too, and a session that has the most of two things ends once.
+        all[0].has[2] += 1000;
+        all[2].has[2] += 21;
+        assert_eq!(ended(&all), [(2, MEMORY_TOGETHER)]);
+        all[2].has[1] = 0;
+        assert_eq!(ended(&all), [(2, THREADS_TOGETHER)]);
+        all[2].has[2] -= 1;
+        assert!(ended(&all).is_empty());
+        assert!(ended(&[]).is_empty());
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub(crate) enum Place {
     HostLease(Arc<Mutex<Loan>>),
 }
 
+/// Memory of a piece beside its bytes.
+const OF_PIECE: u64 = 64;
+
 /// Bytes that have come before their write's turn, and where they go in it.
 pub(crate) struct Parked {
     node: Arc<Shared>,
@@ -99,7 +102,7 @@ impl Parked {
 
     /// Keeps some more; false if there is no memory for them.
     fn keep(&mut self, offset: usize, bytes: &[u8]) -> bool {
-        let length = bytes.len() as u64;
+        let length = bytes.len() as u64 + OF_PIECE;
         if !self.node.park(length) {
             return false;
         }
@@ -742,5 +745,42 @@ impl Bulk {
             let mut state = locked(&self.state);
             state.bytes[1] = state.bytes[1].saturating_sub(length);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::node::{Home, Options};
+    use quipu_link::Folder;
+    use quipu_link::clock::SystemClock;
+    use quipu_link::gate::Gate;
+    use quipu_link::stream::IDLE;
+
+    #[test]
+    fn pieces_without_number_are_not_kept_however_small_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::open(folder.path().join("node")).unwrap();
+        let gate = Gate::new(&folder, "node", IDLE, Arc::new(SystemClock)).unwrap();
+        let limits = Limits {
+            process_bytes: 0,
+            ..Limits::default()
+        };
+        let options = Options {
+            limits,
+            ..Options::new(Vec::new())
+        };
+        let mut parked = Parked::new(Shared::new(options, gate, Home::Here));
+        // All of these together have two million bytes, which is few, and much more memory.
+        let kept = (0..2_000_000)
+            .take_while(|at| parked.keep(*at, &[1]))
+            .count();
+        let room = 64 << 20;
+        assert!(
+            kept * size_of::<(usize, Vec<u8>)>() <= room && kept > 1000,
+            "{kept}"
+        );
+        assert!(kept < 2_000_000);
     }
 }
