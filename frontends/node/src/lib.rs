@@ -56,6 +56,7 @@ pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
 pub use process::{
     Restriction, Spawn, Weakness, remove_scratch, serve_session, serve_session_reading, weaknesses,
+    weaknesses_for,
 };
 
 use quipu_scheduler::sync::lock as locked;

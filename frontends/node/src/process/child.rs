@@ -70,7 +70,12 @@ where
     let compiler = quipu_clc::compiler_program().map(Path::to_owned);
     let readable: Vec<PathBuf> = readable.iter().cloned().chain(compiler).collect();
     let accepts_weak = start.accepts_weak_sandbox;
-    sandbox::enter((&limits, accepts_weak), &start.scratch, &readable)?;
+    let files = sandbox::Files {
+        scratch: &start.scratch,
+        readable: &readable,
+        hidden: start.hidden.as_deref(),
+    };
+    sandbox::enter((&limits, accepts_weak), &files)?;
     let mut options = options(&limits).map_err(|error| io::Error::other(error.to_string()))?;
     options
         .devices

@@ -48,8 +48,7 @@ pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
-pub(crate) use sandbox::weaknesses_for;
-pub use sandbox::{Restriction, Weakness, weaknesses};
+pub use sandbox::{Restriction, Weakness, weaknesses, weaknesses_for};
 pub use scratch::remove_scratch;
 pub use trial::{Trial, enter_trial, trials};
 
@@ -58,9 +57,10 @@ use quipu_environment::{CACHE, HOME, NODES, TRACE};
 use quipu_link::Fingerprint;
 use quipu_link::clients::Client;
 use quipu_protocol::message::{GoodbyeReason, SessionId};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The way to start a session's process.
@@ -103,6 +103,8 @@ struct Start {
     /// The longest time until a connection has said hello, and until the first one comes.
     patience: Duration,
     scratch: PathBuf,
+    /// The folder of the node's key, if it is in one.
+    hidden: Option<PathBuf>,
     limits: Limits,
     /// It serves also where the kernel has too little of a sandbox.
     accepts_weak_sandbox: bool,
@@ -157,12 +159,15 @@ impl Start {
         let own = self.peers.flatten();
         packet.extend(own.map_or([0; 18], dials::encode_address));
         let scratch = self.scratch.as_os_str().as_encoded_bytes();
+        let hidden = self.hidden.as_deref().map(Path::as_os_str);
+        let hidden = hidden.map_or(&[][..], OsStr::as_encoded_bytes);
         let rights = self.client.rights.to_string();
         for text in [
             self.client.name.as_bytes(),
             rights.as_bytes(),
             self.node_name.as_bytes(),
             scratch,
+            hidden,
         ] {
             packet.extend_from_slice(&(text.len() as u64).to_le_bytes());
             packet.extend_from_slice(text);
@@ -198,11 +203,13 @@ impl Start {
             let length = usize::try_from(number(rest)?).ok()?;
             let (text, after) = rest.split_at_checked(length)?;
             *rest = after;
-            String::from_utf8(text.to_vec()).ok()
+            Some(text.to_vec())
         };
-        let (client_name, rights) = (text(&mut rest)?, text(&mut rest)?);
-        let node_name = text(&mut rest)?;
-        let scratch = PathBuf::from(text(&mut rest)?);
+        let words = |rest: &mut &[u8]| String::from_utf8(text(rest)?).ok();
+        let path = |rest: &mut &[u8]| Some(PathBuf::from(OsString::from_vec(text(rest)?)));
+        let (client_name, rights) = (words(&mut rest)?, words(&mut rest)?);
+        let node_name = words(&mut rest)?;
+        let (scratch, hidden) = (path(&mut rest)?, path(&mut rest)?);
         Some(Self {
             session,
             client: Client {
@@ -215,6 +222,7 @@ impl Start {
             node_name,
             patience,
             scratch,
+            hidden: Some(hidden).filter(|hidden| !hidden.as_os_str().is_empty()),
             limits: Limits::of_numbers(numbers),
             accepts_weak_sandbox: *accepts_weak != 0,
             peers,
@@ -266,6 +274,7 @@ mod tests {
             node_name: "lab".to_owned(),
             patience: Duration::from_millis(1500),
             scratch: PathBuf::from("/tmp/somewhere"),
+            hidden: Some(PathBuf::from("/home/keys")),
             limits: Limits {
                 commands: 77,
                 process_bytes: 1 << 33,

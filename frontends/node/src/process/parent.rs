@@ -580,6 +580,7 @@ impl Processes {
             node_name: gate.name().to_owned(),
             patience: gate.patience(),
             scratch,
+            hidden: gate.folder().map(Path::to_owned),
             limits: *limits,
             accepts_weak_sandbox: self.accepts_weak_sandbox,
             peers: has_peers.then_some(self.peers.address),

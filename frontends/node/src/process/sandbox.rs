@@ -6,15 +6,16 @@
 //! | have memory that these limits do not see, in files without a name or shared with others | seccomp; Landlock, which leaves out `/dev/shm` |
 //! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
-//! | open files but the system's libraries and devices: above all, the node's key | Landlock |
+//! | open files but the system's libraries and devices | Landlock |
+//! | find the node's key | Landlock, a mount namespace |
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp, a user namespace |
 //! | change modes, owners or times of the user's files, or the priority of the user's other processes | seccomp |
 //! | reach the network: its connections are handed to it | Landlock, seccomp, a network namespace |
 //! | make calls of the kernel that no session needs | seccomp: a list of allowed calls ([`quipu_system_calls`]) |
 //!
 //! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has
-//! accepted that ([`weaknesses`]): code of a client's could read the node's key, or reach the
-//! network. All other parts that the kernel does not have are left out, and logged.
+//! accepted that ([`weaknesses`]): code of a client's could read and change the user's files, or
+//! reach the network. It finds the node's key even then only where the system gives no namespaces. All other parts that the kernel does not have are left out, and logged.
 //!
 //! # What vendors' drivers need of it
 //!
@@ -109,7 +110,7 @@ pub(super) const FILE: u64 = 256 << 20;
 pub enum Restriction {
     /// Of memory and files; and to be the first that a lack of memory ends.
     Limits,
-    /// A user, a network and shared memory of its own.
+    /// A user, a network, shared memory and mounts of its own.
     Namespaces,
     /// No rights of the system's, and none to be had by starting a program.
     Rights,
@@ -183,7 +184,8 @@ pub fn weaknesses() -> Vec<Weakness> {
 }
 
 /// As [`weaknesses`], for a node whose key is in this folder.
-pub(crate) fn weaknesses_for(key: Option<&Path>) -> Vec<Weakness> {
+#[must_use]
+pub fn weaknesses_for(key: Option<&Path>) -> Vec<Weakness> {
     let mut all = weaknesses();
     if let Some((key, readable)) = key.and_then(|key| Some((key, readable_around(key)?))) {
         all.push(Weakness {
@@ -221,11 +223,15 @@ fn weaknesses_of(
         });
     };
     if landlock < 1 {
-        note(
-            true,
-            "the kernel has no Landlock, so code of a client's can read all that this user can, this node's key too \
-             (Linux 5.13 and later have it, where /sys/kernel/security/lsm names it)",
+        let key = match gives_namespaces {
+            true => "except the folder of this node's key",
+            false => "this node's key too",
+        };
+        let what = format!(
+            "the kernel has no Landlock, so code of a client's can read and change all that this user can, {key} \
+             (Linux 5.13 and later have it, where /sys/kernel/security/lsm names it)"
         );
+        note(true, &what);
     } else if landlock < SCOPED {
         note(
             false,
@@ -249,8 +255,18 @@ fn weaknesses_of(
     all
 }
 
-/// Enters a part of the sandbox, for this thread and those that it starts from here on. `scratch`
-/// may be written to, `readable` read.
+/// The files and folders that a session is told apart, beside those that all may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Files<'a> {
+    /// It may write here.
+    pub(super) scratch: &'a Path,
+    /// It may read these.
+    pub(super) readable: &'a [PathBuf],
+    /// It finds nothing here.
+    pub(super) hidden: Option<&'a Path>,
+}
+
+/// Enters a part of the sandbox, for this thread and those that it starts from here on.
 ///
 /// # Errors
 /// If a limit cannot be set; without `accepts_weak`, if the kernel has nothing of a part without
@@ -258,8 +274,7 @@ fn weaknesses_of(
 pub(super) fn restrict(
     by: Restriction,
     (limits, accepts_weak): (&Limits, bool),
-    scratch: &Path,
-    readable: &[PathBuf],
+    files: &Files<'_>,
 ) -> io::Result<()> {
     let tried = |what: &'static str, done: Result<(), String>| {
         if let Err(error) = done {
@@ -279,7 +294,7 @@ pub(super) fn restrict(
             tried("be the first that a lack of memory ends", step_forward());
         }
         Restriction::Namespaces => {
-            let entered = namespaces::enter();
+            let entered = namespaces::enter(files.hidden);
             tried(
                 "have namespaces of its own",
                 entered.map_err(|error| error.to_string()),
@@ -289,7 +304,7 @@ pub(super) fn restrict(
             tried("be kept from getting rights", no_new_privileges());
             tried("give up what rights it has", drop_capabilities());
         }
-        Restriction::Files => match restrict_files(scratch, readable) {
+        Restriction::Files => match restrict_files(files.scratch, files.readable) {
             Err(Kept::NotAtAll(error)) if !accepts_weak => return Err(io::Error::other(error)),
             kept => tried("be kept from files", kept.map_err(Kept::into_text)),
         },
@@ -301,15 +316,14 @@ pub(super) fn restrict(
     Ok(())
 }
 
-/// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be
-/// written to, `readable` read.
+/// Enters the sandbox, for this thread and those that it starts from here on.
 ///
 /// # Errors
 /// As [`restrict`].
-pub(super) fn enter(with: (&Limits, bool), scratch: &Path, readable: &[PathBuf]) -> io::Result<()> {
+pub(super) fn enter(with: (&Limits, bool), files: &Files<'_>) -> io::Result<()> {
     Restriction::ALL
         .into_iter()
-        .try_for_each(|by| restrict(by, with, scratch, readable))
+        .try_for_each(|by| restrict(by, with, files))
 }
 
 /// The degree to which a session is kept from files.
@@ -528,6 +542,8 @@ mod tests {
         assert_eq!(serious(1, true), [false]);
         assert_eq!(serious(-1, true), [true]);
         assert_eq!(serious(0, false), [true, true]);
+        let key = |gives_namespaces| weaknesses_of(-1, true, gives_namespaces)[0].what.clone();
+        assert!(key(true).contains("except") && key(false).contains("key too"));
         let without_namespaces = weaknesses_of(SCOPED, true, false);
         assert_eq!(without_namespaces.len(), 1);
         assert!(!without_namespaces[0].is_serious);

@@ -52,7 +52,12 @@ pub fn enter_trial(within: &str, limits: &Limits, readable: &[PathBuf]) -> io::R
         let part = Restriction::of_name(name)
             .ok_or_else(|| io::Error::other(format!("the sandbox has no part called {name}")))?;
         // What the kernel has not hides nothing.
-        sandbox::restrict(part, (limits, true), &scratch, readable)?;
+        let files = sandbox::Files {
+            scratch: &scratch,
+            readable,
+            hidden: None,
+        };
+        sandbox::restrict(part, (limits, true), &files)?;
     }
     Ok(())
 }

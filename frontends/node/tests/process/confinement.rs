@@ -56,6 +56,12 @@ fn session_and_keeper() -> (String, String) {
     }
 }
 
+pub(super) fn are_namespaces_given() -> bool {
+    let weaknesses = quipu_node::weaknesses();
+    let mut weaknesses = weaknesses.iter();
+    !weaknesses.any(|weakness| weakness.what.contains("gives this user no namespaces"))
+}
+
 #[test]
 fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_the_node() {
     if !has_sandbox() {
@@ -65,16 +71,14 @@ fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_
     let _watchdog = watchdog();
     let rig = rig(Limits::default());
     let _client = good(&rig);
-    let is_given = !quipu_node::weaknesses()
-        .iter()
-        .any(|weakness| weakness.what.contains("namespaces"));
+    let is_given = are_namespaces_given();
     let (session, keeper) = session_and_keeper();
     // The keeper gives them up when it has started the session, which is not to wait for that.
     while status_of(&keeper, "PPid:").is_some() && !is_held(&keeper) {
         std::thread::yield_now();
     }
     let namespace = |process: &str, kind| std::fs::read_link(format!("/proc/{process}/ns/{kind}"));
-    for kind in ["user", "net", "ipc"] {
+    for kind in ["user", "net", "ipc", "mnt"] {
         let of_node = namespace("self", kind).unwrap();
         if let Ok(of_session) = namespace(&session, kind) {
             assert_eq!(of_session != of_node, is_given, "{kind}");
@@ -82,52 +86,59 @@ fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_
     }
 }
 
-/// A folder of control groups that limit memory, in version 1.
-const GROUPS: &str = "/sys/fs/cgroup/memory";
+/// The folders of a process's control groups that were made for a session, of either version.
+fn groups_of(process: &str) -> Option<Vec<PathBuf>> {
+    let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let made = groups.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let name = path.rsplit('/').next()?;
+        // The node's own may be beside those of its sessions.
+        let is_sessions = name.starts_with("quipu-") && !name.ends_with("-node");
+        let path = is_sessions.then(|| path.trim_start_matches('/'))?;
+        Some(Path::new("/sys/fs/cgroup").join(controllers).join(path))
+    });
+    Some(made.collect())
+}
+
+/// The limit of memory of a control group, in either version; none if it has none.
+fn memory_of(group: &Path) -> Option<String> {
+    let files = ["memory.max", "memory.limit_in_bytes"];
+    let mut texts = files
+        .iter()
+        .map(|file| std::fs::read_to_string(group.join(file)));
+    texts.find_map(Result::ok)
+}
 
 #[test]
 fn a_session_is_in_a_control_group_that_is_gone_after_it() {
-    let trial = Path::new(GROUPS).join(format!("trial-{}", std::process::id()));
-    let is_made = std::fs::create_dir(&trial).and_then(|()| std::fs::remove_dir(&trial));
-    if let Err(error) = is_made {
-        eprintln!("left out: this system gives no control groups of version 1: {error}");
-        return;
-    }
     let _watchdog = watchdog();
     let rig = rig(Limits {
         process_bytes: 1 << 30,
         ..Limits::default()
     });
+    if let Some(why) = rig.node.why_no_control_groups() {
+        eprintln!("left out: there are no control groups: {why}");
+        return;
+    }
     let client = rig.client();
-    // The folders of a process's control groups that were made for a session.
-    let groups_of = |process: &str| {
-        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-        let made = groups.lines().filter_map(|line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            let path = path
-                .contains("/quipu-")
-                .then(|| path.trim_start_matches('/'))?;
-            Some(Path::new("/sys/fs/cgroup").join(controllers).join(path))
-        });
-        Some(made.collect::<Vec<_>>())
-    };
     // Sessions of other tests have other limits.
     let limit = (9_u64 << 30) / 4;
-    let is_limited = |folder: &PathBuf| {
-        let memory = std::fs::read_to_string(folder.join("memory.limit_in_bytes"));
-        memory.is_ok_and(|memory| memory.trim() == limit.to_string())
-    };
-    let folders = loop {
+    let is_limited =
+        |group: &PathBuf| memory_of(group).is_some_and(|memory| memory.trim() == limit.to_string());
+    let groups = loop {
         let (session, keeper) = session_and_keeper();
-        if let Some(folders) = groups_of(&session)
-            && folders.iter().any(is_limited)
-        {
+        let groups = groups_of(&session).unwrap_or_default();
+        if !groups.is_empty() && groups.iter().all(|group| memory_of(group).is_none()) {
+            eprintln!("left out: control groups do not limit memory here");
+            return;
+        }
+        if groups.iter().any(is_limited) {
             assert_eq!(groups_of(&keeper), Some(Vec::new()));
-            break folders;
+            break groups;
         }
     };
     drop(client);
-    while folders.iter().any(|folder| folder.exists()) {
+    while groups.iter().any(|group| group.exists()) {
         std::thread::yield_now();
     }
 }

@@ -4,6 +4,8 @@
 
 mod apart;
 mod confinement;
+#[path = "../support/landlock.rs"]
+mod landlock;
 /// Devices that take code, and compile it as the code says.
 #[path = "../../../../drivers/device-queue/tests/driver/library/mod.rs"]
 mod library;
@@ -26,8 +28,8 @@ use support::{Client, Rig, buffer, command, fill, one_thread, pool};
 use worst::{
     KERNELS, NEVER_COMPILED, TIME, abort, behave, crash, do_as_drivers_do, eat_memory,
     eat_memory_together, fork_and_fork, leave_others_behind, let_time_pass_for_ever,
-    let_time_pass_for_ever_once_brief, loop_for_ever, loop_for_ever_once_brief, natives, pry,
-    stand_still, take_more_cores, write_for_ever,
+    let_time_pass_for_ever_once_brief, look_for_key, loop_for_ever, loop_for_ever_once_brief,
+    natives, pry, stand_still, take_more_cores, write_for_ever,
 };
 
 /// A limit of time by which sessions of these tests are known that have a time of their own.
@@ -35,6 +37,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Says that this process is a session's.
 const IS_SESSION: &str = "QUIPU_TEST_SESSION";
+/// Says that a session's process is to find no Landlock.
+const WITHOUT_LANDLOCK: &str = "QUIPU_TEST_WITHOUT_LANDLOCK";
 /// The folder of the node's keys, and the address where it listens, which is for nobody in a
 /// session to know.
 const KEYS: &str = "QUIPU_TEST_KEYS";
@@ -55,6 +59,9 @@ fn session_process() {
     if std::env::var_os(IS_SESSION).is_none() {
         return;
     }
+    if std::env::var_os(WITHOUT_LANDLOCK).is_some() {
+        landlock::enter_without().unwrap();
+    }
     let served = serve_session(|limits| {
         let is_watched = [limits.run_time, limits.compile_time].contains(&HOUR);
         let timer: Arc<dyn Timer> = match is_watched {
@@ -71,6 +78,11 @@ fn session_process() {
 }
 
 fn rig(limits: Limits) -> Rig {
+    rig_where(limits, |_| ())
+}
+
+/// A node with other options.
+fn rig_where(limits: Limits, set: impl FnOnce(&mut Options)) -> Rig {
     Rig::with_folder(limits, |options, folder| {
         let this = ["--exact", "session_process", "--ignored", "--nocapture"];
         let mut spawn = Spawn::own(this).unwrap();
@@ -84,6 +96,7 @@ fn rig(limits: Limits) -> Rig {
         ];
         options.processes = Some(spawn);
         options.devices = devices();
+        set(options);
     })
 }
 
@@ -339,6 +352,23 @@ fn a_kernel_gets_at_nothing_of_the_nodes() {
     let rig = rig(Limits::default());
     let mut client = rig.client();
     launch(&mut client, 1, pry);
+    assert_eq!(client.end_of(1), None);
+}
+
+#[test]
+fn a_session_does_not_find_the_nodes_key_without_landlock_either() {
+    if !confinement::are_namespaces_given() {
+        eprintln!("left out: the system gives this user no namespaces");
+        return;
+    }
+    let rig = rig_where(Limits::default(), |options| {
+        let spawn = options.processes.as_mut().unwrap();
+        let without = (WITHOUT_LANDLOCK.into(), Some("1".into()));
+        spawn.environment.push(without);
+        options.accepts_weak_sandbox = true;
+    });
+    let mut client = rig.client();
+    launch(&mut client, 1, look_for_key);
     assert_eq!(client.end_of(1), None);
 }
 

@@ -215,6 +215,28 @@ pub(super) fn behave() -> Result<(), String> {
     Ok(())
 }
 
+/// Attempts at the node's key where the kernel has no Landlock: a file of the same user's, which it
+/// may read; fails if it is found.
+pub(super) fn look_for_key() -> Result<(), String> {
+    std::fs::read("/etc/passwd").map_err(|error| format!("there is Landlock: {error}"))?;
+    let keys = std::path::PathBuf::from(std::env::var(KEYS).unwrap());
+    let path = std::ffi::CString::new(keys.to_str().unwrap()).unwrap();
+    let is_found = || std::fs::read_dir(&keys).is_ok_and(|entries| entries.count() > 0);
+    if is_found() {
+        return Err("it is there".to_owned());
+    }
+    // SAFETY: numbers, and a text that is there until the call returns.
+    unsafe {
+        libc::umount2(path.as_ptr(), libc::MNT_DETACH);
+        libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS);
+        libc::umount2(path.as_ptr(), libc::MNT_DETACH);
+    }
+    match is_found() {
+        true => Err("it is there again".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// Attempts at everything that nobody in a session should get at; the kernel fails with those that
 /// succeeded.
 pub(super) fn pry() -> Result<(), String> {
@@ -585,7 +607,7 @@ pub(super) fn take_more_cores() -> Result<(), String> {
     }
 }
 
-pub(super) const KERNELS: [fn() -> Result<(), String>; 16] = [
+pub(super) const KERNELS: [fn() -> Result<(), String>; 17] = [
     behave,
     crash,
     abort,
@@ -602,6 +624,7 @@ pub(super) const KERNELS: [fn() -> Result<(), String>; 16] = [
     fork_and_fork,
     eat_memory_together,
     write_for_ever,
+    look_for_key,
 ];
 
 pub(super) fn natives() -> HashMap<Name, Maker> {
