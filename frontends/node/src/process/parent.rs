@@ -300,6 +300,7 @@ impl Processes {
         if let Err(error) = raise_descriptors() {
             quietly(|| tracing::warn!(%error, "the node may have few connections open"));
         }
+        scratch::collect();
         let groups = Groups::of_this_process();
         if let Err(why) = &groups {
             quietly(|| {

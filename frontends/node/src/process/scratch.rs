@@ -1,5 +1,9 @@
 //! The folders that sessions' compilers write to.
 //!
+//! They are in one folder of the node's process, with a file that the process keeps locked as long
+//! as it lives. A node that starts removes such folders of its user whose lock is free: their nodes
+//! were killed. A lock says so also in a container, where the number of a process does not.
+//!
 //! A session's code has made what is in its folder, and may still run as the folder is removed. So
 //! the removal
 //!
@@ -12,51 +16,153 @@
 
 use crate::locked;
 use quipu_protocol::message::SessionId;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, openat, renameat, unlinkat};
+use quipu_scheduler::panics::quietly;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, chmod, flock, fstat, openat, renameat,
+    unlinkat,
+};
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+/// The beginning of the names of processes' folders. The number of the process follows, and
+/// letters.
+const PREFIX: &str = "quipu-scratch-";
+
+/// The file in it that its process keeps locked.
+const LOCK: &CStr = c"lock";
+
+/// A process's folder.
+struct Base {
+    path: PathBuf,
+    /// Unlocked as it is closed.
+    _lock: OwnedFd,
+}
+
 /// The folders of this process that are there.
-static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+struct Made {
+    base: Option<Base>,
+    sessions: Vec<PathBuf>,
+}
+
+static MADE: Mutex<Made> = Mutex::new(Made {
+    base: None,
+    sessions: Vec::new(),
+});
+
+/// Takes the lock of a process's folder; none if somebody has it, or there is no such file.
+fn lock(folder: impl AsFd, flags: OFlags) -> Option<OwnedFd> {
+    let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, LOCK, flags, Mode::RUSR | Mode::WUSR).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    // Whoever had it may have removed it.
+    let is_there = fstat(&file).is_ok_and(|file| file.st_nlink > 0);
+    is_there.then_some(file)
+}
+
+impl Base {
+    fn new() -> io::Result<Self> {
+        let random = ring::rand::SystemRandom::new();
+        for _ in 0..TRIES {
+            let mut letters = [0; 6];
+            ring::rand::SecureRandom::fill(&random, &mut letters)
+                .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+            let letters: String = letters.iter().map(|byte| format!("{byte:02x}")).collect();
+            let name = format!("{PREFIX}{}-{letters}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+            let folder = std::fs::File::open(&path)?;
+            // A node that starts just now may have found it before it was locked.
+            if let Some(lock) = lock(&folder, OFlags::CREATE) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(io::Error::other("others lock the node's temporary folders"))
+    }
+}
+
+/// The number of folders that are made before that is given up.
+const TRIES: usize = 8;
 
 /// Makes a folder for what a session's compilers write.
 pub(super) fn make(id: SessionId) -> io::Result<PathBuf> {
-    let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     // Not the session's name, which others need not know.
-    let name = format!("quipu-{}-{}", std::process::id(), &name[..12]);
-    let path = std::env::temp_dir().join(name);
+    let name: String = id.0[..6].iter().map(|byte| format!("{byte:02x}")).collect();
     let mut made = locked(&MADE);
-    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-    made.push(path.clone());
-    Ok(path)
+    let make_in = |base: &Base| {
+        let path = base.path.join(&name);
+        let folder = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        folder.map(|()| path)
+    };
+    let folder = match made.base.as_ref().map(make_in) {
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Some(Ok(path)) => path,
+        // There is none yet; or somebody has tidied up.
+        Some(Err(_)) | None => make_in(made.base.insert(Base::new()?))?,
+    };
+    made.sessions.push(folder.clone());
+    Ok(folder)
 }
 
-/// Removes such a folder with all that is in it. Does nothing if it was removed before.
+/// Removes such a folder with all that is in it, and the process's if that was the last. Does
+/// nothing if it was removed before.
 ///
 /// # Errors
 /// The first of what could not be removed. All else is.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     let mut made = locked(&MADE);
-    let Some(own) = made.iter().position(|path| path == folder) else {
+    let Some(own) = made.sessions.iter().position(|path| path == folder) else {
         return Ok(());
     };
-    made.swap_remove(own);
+    made.sessions.swap_remove(own);
     drop(made);
-    remove_all(folder)
+    let removed = remove_all(folder);
+    let mut made = locked(&MADE);
+    let base = match made.sessions.is_empty() {
+        true => made.base.take(),
+        false => None,
+    };
+    drop(made);
+    removed.and(base.map_or(Ok(()), |base| remove_all(&base.path)))
 }
 
 /// Removes the folders that sessions' processes of this process's nodes have for what their
 /// compilers write: for a program that ends without dropping its nodes, as by an interrupt.
 pub fn remove_scratch() {
-    let made = std::mem::take(&mut *locked(&MADE));
-    for folder in made {
+    let mut made = locked(&MADE);
+    let (sessions, base) = (std::mem::take(&mut made.sessions), made.base.take());
+    drop(made);
+    let base = base.as_ref().map(|base| &base.path);
+    for folder in sessions.iter().chain(base) {
         // Nobody is left to hear of what cannot be removed.
-        let _ = remove_all(&folder);
+        let _ = remove_all(folder);
+    }
+}
+
+/// Removes the folders of this user's nodes that were killed.
+pub(super) fn collect() {
+    let folders = std::fs::read_dir(std::env::temp_dir());
+    for entry in folders.into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(folder) = openat(CWD, entry.path(), flags, Mode::empty()) else {
+            continue;
+        };
+        // SAFETY: it takes nothing.
+        let user = unsafe { libc::geteuid() };
+        let is_own = fstat(&folder).is_ok_and(|folder| folder.st_uid == user);
+        let Some(_lock) = is_own.then(|| lock(&folder, OFlags::empty())).flatten() else {
+            continue;
+        };
+        if let Err(error) = remove_all(&entry.path()) {
+            quietly(|| tracing::debug!(%error, "files of a killed node's sessions are left"));
+        }
     }
 }
 
@@ -239,17 +345,29 @@ mod tests {
     fn only_folders_that_were_made_here_are_removed_and_each_once() {
         let id = SessionId(std::array::from_fn(|byte| byte as u8));
         let folder = make(id).unwrap();
+        let base = folder.parent().unwrap().to_owned();
         // As somebody else may name one.
-        let other = folder.with_file_name(format!("quipu-{}-other", std::process::id()));
+        let other = base.with_file_name(format!("{PREFIX}{}-other", std::process::id()));
         std::fs::create_dir(&other).unwrap();
         remove(&other).unwrap();
+        // Another node of this user's that starts finds that it is used.
+        collect();
+        assert!(folder.exists());
         remove(&folder).unwrap();
         assert!(!folder.exists());
-        std::fs::create_dir(&folder).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
         remove(&folder).unwrap();
         remove_scratch();
         assert!(other.exists() && folder.exists());
+        // Those of which nobody has the lock are of nodes that were killed.
+        std::fs::write(base.join("lock"), "").unwrap();
+        collect();
+        assert!(other.exists() && !base.exists());
         std::fs::remove_dir(other).unwrap();
-        std::fs::remove_dir(folder).unwrap();
+        // There is one when it is needed, whoever has tidied up.
+        let folder = make(id).unwrap();
+        remove_all(folder.parent().unwrap()).unwrap();
+        let folder = make(id).unwrap();
+        remove(&folder).unwrap();
     }
 }

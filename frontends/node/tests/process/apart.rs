@@ -76,7 +76,7 @@ struct Apart {
 }
 
 impl Apart {
-    fn new(takes_threads: bool) -> Self {
+    fn new(set: impl FnOnce(&mut std::process::Command)) -> Self {
         use std::io::BufRead;
         use std::process::Stdio;
         let folder = tempfile::tempdir().unwrap();
@@ -85,9 +85,7 @@ impl Apart {
             .env(KEYS, folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        if takes_threads {
-            node.env(TAKES_THREADS, "1");
-        }
+        set(&mut node);
         let mut node = node.spawn().unwrap();
         let lines = std::io::BufReader::new(node.stdout.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
@@ -132,7 +130,9 @@ impl Apart {
 fn a_node_that_gets_no_thread_hands_connections_to_sessions() {
     use std::io::Write;
     let _watchdog = watchdog();
-    let mut apart = Apart::new(true);
+    let mut apart = Apart::new(|node| {
+        node.env(TAKES_THREADS, "1");
+    });
     let begun = apart.dial().begin(Duration::from_secs(3600)).unwrap();
     let mut client = Client::over(begun.connection, &begun.terms, 0);
     launch(&mut client, 1, behave);
@@ -149,7 +149,7 @@ fn a_node_that_gets_no_thread_hands_connections_to_sessions() {
 #[test]
 fn a_session_dies_with_its_node_whatever_it_does() {
     let _watchdog = watchdog();
-    let mut apart = Apart::new(false);
+    let mut apart = Apart::new(|_| ());
     // It would wait for its client for long.
     let begun = apart.dial().begin(Duration::from_secs(3600)).unwrap();
     let mut client = Client::over(begun.connection, &begun.terms, 0);
@@ -182,4 +182,41 @@ fn a_session_dies_with_its_node_whatever_it_does() {
     while running(&all) > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn what_a_killed_node_has_left_goes_when_another_starts() {
+    let _watchdog = watchdog();
+    let temporary = tempfile::tempdir().unwrap();
+    let start = || {
+        Apart::new(|node| {
+            node.env("TMPDIR", temporary.path());
+        })
+    };
+    let left = || {
+        let entries = std::fs::read_dir(temporary.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        let is_own = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("quipu-");
+        names.filter(is_own).count()
+    };
+    let mut killed = start();
+    let begun = killed.dial().begin(Duration::ZERO).unwrap();
+    let mut client = Client::over(begun.connection, &begun.terms, 0);
+    launch(&mut client, 1, behave);
+    assert_eq!(client.end_of(1), None);
+    // One that lives is left alone.
+    let mut other = start();
+    assert_eq!(left(), 1);
+    launch(&mut client, 2, behave);
+    assert_eq!(client.end_of(2), None);
+    let all = descendants(killed.node.id());
+    killed.end();
+    while all.iter().any(|process| runs(process)) {
+        std::thread::yield_now();
+    }
+    assert_eq!(left(), 1);
+    let mut third = start();
+    assert_eq!(left(), 0);
+    other.end();
+    third.end();
 }
