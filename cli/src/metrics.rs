@@ -1,8 +1,8 @@
 //! Metrics of a node for Prometheus: an HTTP page in its text format, version 0.0.4.
 //!
 //! Any program may connect. So a connection is for one request, has a thread of its own, and lasts
-//! for some seconds at most. There are few connections at a time. If more come, the oldest is
-//! closed, so that the newest is answered.
+//! for some seconds at most. There are few connections, and threads, at a time. If more come, the
+//! oldest connection is closed, and the newest is answered as soon as a thread has ended.
 
 use quipu::Device;
 use quipu_link::timer::deadline_after;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time that a client may take for the request and the answer.
@@ -54,13 +54,16 @@ fn answer_all(
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };
-            open.note(number, &stream);
+            if open.note(number, &stream).is_err() {
+                continue;
+            }
             let (own, page) = (Arc::clone(&open), Arc::clone(&page));
             let see_to = move || {
+                // Also if the page panics.
+                let _ended = Ended(&own, number);
                 if let Err(error) = answer(stream, patience, &*page) {
                     tracing::debug!(%error, "metrics were not fetched");
                 }
-                own.forget(number);
             };
             let thread = std::thread::Builder::new().name("quipu-scrape".to_owned());
             if thread.stack_size(1 << 18).spawn(see_to).is_err() {
@@ -72,28 +75,45 @@ fn answer_all(
     thread.spawn(listen).map(drop)
 }
 
-/// Connections that are not answered yet, oldest first.
+/// Connections that have a thread, oldest first.
 #[derive(Default)]
-struct Open(Mutex<VecDeque<(u64, TcpStream)>>);
+struct Open {
+    all: Mutex<VecDeque<(u64, TcpStream)>>,
+    ended: Condvar,
+}
 
 impl Open {
-    /// Takes one more, and gives up the oldest if there are too many.
-    fn note(&self, number: u64, stream: &TcpStream) {
-        let Ok(kept) = stream.try_clone() else {
-            return;
-        };
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.push_back((number, kept));
-        if open.len() > MOST
-            && let Some((_, oldest)) = open.pop_front()
+    /// Takes one more. If there are too many, gives up the oldest, and waits until a thread has
+    /// ended.
+    fn note(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let kept = stream.try_clone()?;
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST
+            && let Some((_, oldest)) = all.front()
         {
             let _ = oldest.shutdown(Shutdown::Both);
         }
+        let are_many = |all: &mut VecDeque<_>| all.len() >= MOST;
+        let waited = self.ended.wait_while(all, are_many);
+        all = waited.unwrap_or_else(PoisonError::into_inner);
+        all.push_back((number, kept));
+        Ok(())
     }
 
+    /// The thread of a connection ends.
     fn forget(&self, number: u64) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(other, _)| *other != number);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(other, _)| *other != number);
+        self.ended.notify_one();
+    }
+}
+
+/// The thread of this connection ends when this is dropped.
+struct Ended<'a>(&'a Open, u64);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.forget(self.1);
     }
 }
 
@@ -350,6 +370,7 @@ mod tests {
     use quipu_conformance::Watchdog;
     use quipu_node::{LinkStates, LinkSums};
     use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// So long that nothing ends by it.
     const LONG: Duration = Duration::from_secs(3600);
@@ -398,6 +419,34 @@ mod tests {
             let _ = stream.read_to_end(&mut nothing);
             assert!(nothing.is_empty());
         }
+    }
+
+    #[test]
+    fn however_many_ask_no_more_threads_make_the_page_than_may() {
+        let _watchdog = watchdog();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let (go, may) = std::sync::mpsc::channel::<()>();
+        let (may, running) = (Mutex::new(may), AtomicUsize::new(0));
+        let page = move || {
+            begun.send(running.fetch_add(1, Ordering::SeqCst)).unwrap();
+            may.lock().unwrap().recv().unwrap();
+            running.fetch_sub(1, Ordering::SeqCst);
+            String::new()
+        };
+        answer_all(listener, LONG, page).unwrap();
+        let asking: Vec<_> = (0..2 * MOST)
+            .map(|_| ask(address, "GET /metrics HTTP/1.1\r\n\r\n"))
+            .collect();
+        for number in 0..2 * MOST {
+            if number >= MOST {
+                go.send(()).unwrap();
+            }
+            assert!(begins.recv().unwrap() < MOST);
+        }
+        (0..MOST).for_each(|_| go.send(()).unwrap());
+        drop(asking);
     }
 
     #[test]

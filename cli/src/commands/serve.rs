@@ -117,8 +117,9 @@ pub(crate) struct Options {
     #[arg(long)]
     one_process: bool,
 
-    /// Serve although the system's kernel lacks Landlock or seccomp. Code of a client may then read
-    /// this node's key.
+    /// Serve although the sandbox of sessions is weak: the system's kernel lacks Landlock or seccomp,
+    /// or this node's key is where every session reads. Code of a client may then read and change
+    /// what this user can.
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with = "one_process")]
     accept_weak_sandbox: bool,
@@ -299,7 +300,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         #[cfg(target_os = "linux")]
         quipu_node::remove_scratch();
     });
-    let protection = protection(options)?;
+    let protection = protection(options, &Home::path()?)?;
     let (driver, _) = options.extra.start()?;
     let home = Home::open()?;
     let served = home.serve()?;
@@ -337,6 +338,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n{protection}",
         if count == 1 { "" } else { "s" }
     );
+    #[cfg(target_os = "linux")]
+    if !options.one_process {
+        text.push_str(&control_groups(node.why_no_control_groups()));
+    }
     text.push_str(&admission(options, &home, &advertised)?);
     if let Some((address, listener)) = metrics {
         text.push_str(&format!("metrics are at http://{address}/metrics\n"));
@@ -397,13 +402,25 @@ fn admission(options: &Options, home: &Home, advertised: &str) -> Result<String,
     Ok(text)
 }
 
-/// Describes the sandbox of sessions, a line for each fact.
+/// Says whether sessions are in control groups, and why not.
 #[cfg(target_os = "linux")]
-fn protection(options: &Options) -> Result<String, CommandError> {
+fn control_groups(why_none: Option<&str>) -> String {
+    match why_none {
+        None => "control groups: yes\n".to_owned(),
+        Some(why) => format!(
+            "control groups: no, so what sessions have is limited by a look once a second ({})\n",
+            quipu_cli::escape::terminal(why)
+        ),
+    }
+}
+
+/// Describes the sandbox of sessions of a node whose key is in this folder, a line for each fact.
+#[cfg(target_os = "linux")]
+fn protection(options: &Options, key: &Path) -> Result<String, CommandError> {
     if options.one_process {
         return Ok(UNPROTECTED.to_owned());
     }
-    let weaknesses = quipu_node::weaknesses();
+    let weaknesses = quipu_node::weaknesses_for(Some(key));
     let serious = weaknesses.iter().filter(|weakness| weakness.is_serious);
     let serious: Vec<&str> = serious.map(|weakness| weakness.what.as_str()).collect();
     if !serious.is_empty() && !options.accept_weak_sandbox {
@@ -418,7 +435,7 @@ fn protection(options: &Options) -> Result<String, CommandError> {
 
 /// Elsewhere there is none.
 #[cfg(not(target_os = "linux"))]
-fn protection(_: &Options) -> Result<String, CommandError> {
+fn protection(_: &Options, _: &Path) -> Result<String, CommandError> {
     Ok(UNPROTECTED.to_owned())
 }
 
@@ -460,5 +477,30 @@ mod tests {
             let line = Line::parse_from([&["serve"][..], arguments].concat());
             assert_eq!(line.options.address(), expected, "{arguments:?}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_key_where_sessions_read_is_a_weakness_that_is_said() {
+        let of = |arguments: &[&str], key: &str| {
+            let line = Line::parse_from([&["serve"][..], arguments].concat());
+            protection(&line.options, Path::new(key))
+        };
+        let key = "/usr/none/quipu";
+        let refused = of(&[], key).unwrap_err().to_string();
+        assert!(refused.contains(key), "{refused}");
+        let said = of(&["--accept-weak-sandbox"], key).unwrap();
+        let line = format!("\nWEAK SANDBOX: the node's key is in {key}");
+        assert!(said.contains(&line), "{said}");
+        let said = of(&["--accept-weak-sandbox"], "/var/none/quipu").unwrap();
+        assert!(!said.contains("the node's key is in"), "{said}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_has_no_control_groups_is_told_why() {
+        assert_eq!(control_groups(None), "control groups: yes\n");
+        let no = control_groups(Some("/sys/fs/cgroup: Read-only file system"));
+        assert!(no.starts_with("control groups: no") && no.contains("(/sys/fs/cgroup: Read-only"));
     }
 }

@@ -127,6 +127,14 @@ fn systemd_understands_the_unit() {
     assert_eq!(said, None);
 }
 
+/// Without these, sessions have no control groups there.
+#[test]
+fn the_unit_lets_the_node_make_control_groups() {
+    let unit = include_str!("../../../packaging/quipu-node.service");
+    assert!(unit.lines().any(|line| line == "Delegate=memory pids"));
+    assert!(!unit.contains("ProtectControlGroups"));
+}
+
 /// Whenever a volume with `fsGroup` is mounted, Kubernetes gives its group rights to all that is
 /// there.
 #[cfg(unix)]

@@ -4,6 +4,9 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 
+#[path = "../../../frontends/node/tests/support/landlock.rs"]
+mod landlock;
+
 use super::{Serving, quipu, stdout, told};
 use quipu_conformance::Watchdog;
 use std::io::{BufRead, BufReader};
@@ -12,39 +15,21 @@ use std::time::Duration;
 
 /// Has a program that is started so find no Landlock, as in a kernel without it.
 fn without_landlock(command: &mut Command) -> &mut Command {
-    use std::os::unix::process::CommandExt;
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let jump = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    let gives = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut program = [
-        // The call's number is first of what it looks at.
-        step(load, 0, 0, 0),
-        step(jump, 0, 1, libc::SYS_landlock_create_ruleset as u32),
-        step(gives, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
-        step(gives, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let enter = move || {
-        let filter = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_mut_ptr(),
-        };
-        // SAFETY: numbers, and a filter that is there until the call returns.
-        let entered = unsafe {
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(
-                    libc::PR_SET_SECCOMP,
-                    libc::SECCOMP_MODE_FILTER,
-                    &raw const filter,
-                ) == 0
-        };
-        match entered {
-            true => Ok(()),
-            false => Err(std::io::Error::last_os_error()),
-        }
-    };
-    // SAFETY: it calls the system alone, twice.
-    unsafe { command.pre_exec(enter) }
+    // SAFETY: it calls the system alone.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, landlock::enter_without) }
+}
+
+#[test]
+fn a_key_where_sessions_read_is_refused_by_the_options_name() {
+    let serve = ["serve", "--address", "127.0.0.1:0", "--name", "lab"];
+    let folder = std::path::Path::new("/usr/none/quipu");
+    let refused = quipu(folder, &serve).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for part in ["/usr/none/quipu", "--accept-weak-sandbox"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!folder.exists());
 }
 
 #[test]

@@ -246,8 +246,24 @@ fn an_operator_sees_who_comes_and_goes_without_asking() {
     remote_devices(&client, &["devices", "--json"]);
     is_said("a session has begun", "client=");
     is_said("a session has ended", "its client has ended it");
+    // One that ends by a limit: it has more than its client may from now on.
+    let opened = Folder::open(client.clone()).unwrap();
+    let paired = Nodes::of(&opened).list().unwrap().remove(0);
+    let key = Key::of(&opened, CLIENT_KEY).unwrap();
+    let dial = Dial {
+        address: &paired.address,
+        node: paired.fingerprint,
+        key: &key,
+        name: "test",
+        patience: Duration::from_secs(60),
+    };
+    let _begun = dial.begin(Duration::from_secs(3600)).unwrap();
+    is_said("a session has begun", "client=");
     let clients = stdout(&node, &["revoke"]);
-    stdout(&node, &["revoke", clients.split("  ").next().unwrap()]);
+    let name = clients.split("  ").next().unwrap();
+    stdout(&node, &["rights", name, "--no-peers"]);
+    is_said("a session has ended", "narrowed the rights");
+    stdout(&node, &["revoke", name]);
     output(&client, &["devices", "--node", "lab"]);
     is_said("not let in", "is not enrolled");
 }
