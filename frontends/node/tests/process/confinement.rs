@@ -1,6 +1,6 @@
 //! The sandbox of a session's processes, as the system reports it, and calls that it refuses.
 
-use crate::{descendants, good, has_sandbox, rig, watchdog};
+use crate::{WITHOUT_LANDLOCK, descendants, good, has_sandbox, rig, watchdog};
 use quipu_node::Limits;
 use quipu_system_calls::Role;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,12 @@ fn is_held(process: &str) -> bool {
     status_of(process, "Seccomp:").as_deref() == Some("2")
 }
 
+/// True if it has a test's filter before it comes to the sandbox.
+fn is_held_before(process: &str) -> bool {
+    let variables = std::fs::read_to_string(format!("/proc/{process}/environ"));
+    variables.is_ok_and(|variables| variables.contains(WITHOUT_LANDLOCK))
+}
+
 /// A session is the child of a keeper, which is this process's. There are those of other tests,
 /// which may end meanwhile.
 fn session_and_keeper() -> (String, String) {
@@ -46,7 +52,7 @@ fn session_and_keeper() -> (String, String) {
     loop {
         let held = descendants(std::process::id())
             .into_iter()
-            .filter(|process| is_held(process));
+            .filter(|process| is_held(process) && !is_held_before(process));
         let of_keeper =
             held.filter_map(|process| Some((process.clone(), status_of(&process, "PPid:")?)));
         let mut found = of_keeper.filter(|(_, keeper)| *keeper != own);
