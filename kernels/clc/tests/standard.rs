@@ -6,7 +6,7 @@ mod support;
 
 use quipu_clc::{Argument, ClcError, MemoryAccess, ParameterKind, Program};
 use std::mem::MaybeUninit;
-use support::{Launch, program};
+use support::{Launch, aligned, program};
 
 /// Numbers of a type, of which some divide by zero or have no quotient.
 fn operands(bits: u32, is_signed: bool, length: usize) -> [Vec<i128>; 2] {
@@ -69,22 +69,22 @@ fn division_by_zero_goes_on_whatever_the_width() {
     };
     for (bits, is_signed, width, name) in types {
         let [a, b] = operands(bits, is_signed, LENGTH);
-        let [of, by] = [&a, &b].map(|numbers| bytes(numbers, bits));
-        let [quotients, rests] = [vec![0_u8; of.len()], vec![0_u8; of.len()]];
+        let [of, by] = [&a, &b].map(|numbers| aligned(&bytes(numbers, bits)));
+        let [quotients, rests] = [(); 2].map(|()| aligned(&vec![0; of.len()]));
         let each = bits as usize / 8;
         let zero = vec![MaybeUninit::new(0_u8); each * width].into_boxed_slice();
         let zero: &[_] = Box::leak(zero);
         let kernel = format!("divide_{name}");
         let run = |quotients: &[u8]| {
             let mut launch = Launch::new([LENGTH / width, 1, 1], [LOCAL, 1, 1]);
-            launch.memory(&of);
-            launch.memory(&by);
+            launch.memory(of);
+            launch.memory(by);
             launch.arguments.push(Argument::Value(zero));
             launch.memory(quotients);
-            launch.memory(&rests);
+            launch.memory(rests);
             launch.run(&program, &kernel);
         };
-        run(&quotients);
+        run(quotients);
         let least = -(1_i128 << (bits - 1));
         for index in 0..LENGTH {
             let (a, b) = (a[index], b[index]);
@@ -97,7 +97,7 @@ fn division_by_zero_goes_on_whatever_the_width() {
             assert_eq!(rests[at], bytes(&[a % b], bits), "{case}");
         }
         // Then the dividends are the place of the quotients, and each is divided by zero.
-        run(&of);
+        run(of);
     }
 }
 
@@ -219,4 +219,66 @@ fn atomic_numbers_take_operands_of_the_other_sign() {
     let wanted = [100, 97, 200, 197, 200, 100, 103, 102, 64, 69, 40, 37];
     assert_eq!(old, wanted);
     assert_eq!(numbers, [102, 200, 5]);
+}
+
+/// Macros come from clang, or from its header, as its version has it.
+#[test]
+fn programs_are_told_of_the_same_extensions_whatever_version_of_clang_there_is() {
+    const ALWAYS: [&str; 6] = [
+        "cl_khr_fp16",
+        "cl_khr_fp64",
+        "cl_khr_int64_base_atomics",
+        "cl_khr_byte_addressable_store",
+        "cl_khr_extended_bit_ops",
+        "__IMAGE_SUPPORT__",
+    ];
+    const LATER: [&str; 16] = [
+        "cl_khr_subgroups",
+        "cl_khr_subgroup_extended_types",
+        "cl_khr_subgroup_non_uniform_vote",
+        "cl_khr_subgroup_ballot",
+        "cl_khr_subgroup_non_uniform_arithmetic",
+        "cl_khr_subgroup_shuffle",
+        "cl_khr_subgroup_shuffle_relative",
+        "cl_khr_subgroup_clustered_reduce",
+        "cl_khr_subgroup_rotate",
+        "cl_khr_integer_dot_product",
+        "__opencl_c_integer_dot_product_input_4x8bit_packed",
+        "cl_ext_float_atomics",
+        "__opencl_c_ext_fp32_global_atomic_add",
+        "__opencl_c_ext_fp64_local_atomic_min_max",
+        "__opencl_c_generic_address_space",
+        "__opencl_c_work_group_collective_functions",
+    ];
+    const NEVER: [&str; 6] = [
+        "cl_khr_kernel_clock",
+        "__opencl_c_pipes",
+        "__opencl_c_device_enqueue",
+        "__opencl_c_ext_fp16_global_atomic_add",
+        "__opencl_c_ext_image_raw10_raw12",
+        "__opencl_c_ext_image_unsigned_10x6_12x4_14x2",
+    ];
+    if program("kernel void f() {}").is_none() {
+        return;
+    }
+    let told = |name: &str| format!("#ifndef {name}\n#error {name} is missing\n#endif\n");
+    let untold = |name: &str| format!("#ifdef {name}\n#error {name} is there\n#endif\n");
+    for (options, is_later) in [
+        ("", false),
+        ("-cl-std=CL1.1", false),
+        ("-cl-std=CL1.2", false),
+        ("-cl-std=CL2.0", true),
+        ("-cl-std=CL3.0", true),
+    ] {
+        let always = ALWAYS.map(told);
+        let later = if is_later {
+            LATER.map(told)
+        } else {
+            LATER.map(untold)
+        };
+        let never = NEVER.map(untold);
+        let lines = [always.concat(), later.concat(), never.concat()].concat();
+        Program::new(&format!("{lines}kernel void f() {{}}"), options)
+            .unwrap_or_else(|error| panic!("{options}: {error}"));
+    }
 }

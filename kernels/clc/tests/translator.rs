@@ -1,4 +1,4 @@
-//! Machines that have LLVM, and no translator of SPIR-V.
+//! The tools that are found in a folder that the environment names.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -40,29 +40,62 @@ fn looks_in_a_process_of_its_own() {
     }
 }
 
-#[test]
-fn a_machine_without_a_translator_says_what_to_install() {
-    let folder = tempfile::tempdir().unwrap();
-    for part in ["bin", "lib"] {
-        std::fs::create_dir(folder.path().join(part)).unwrap();
+/// A folder of tools. They are looked for by their names, and none is run.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let this = Self(tempfile::tempdir().unwrap());
+        for part in ["bin", "lib", "path"] {
+            std::fs::create_dir(this.0.path().join(part)).unwrap();
+        }
+        this
     }
-    // Tools are looked for by their names; none of these is run.
-    let make = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
-    for file in ["bin/clang-19", "bin/ld.lld-19", "lib/libLLVM.so.19.1"] {
-        make(file);
+
+    fn make(&self, name: &str) {
+        std::fs::write(self.0.path().join(name), "").unwrap();
     }
-    let look = |wanted: &str| {
+
+    /// Looks for the tools there.
+    fn look(&self, wanted: &str) {
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "looks_in_a_process_of_its_own"])
-            .env("QUIPU_LLVM", folder.path())
+            .env("QUIPU_LLVM", self.0.path())
+            // A translator is looked for there, too.
+            .env("PATH", self.0.path().join("path"))
             .env("QUIPU_TEST_TRANSLATOR", wanted)
             .status();
         assert!(status.unwrap().success(), "{wanted}");
-    };
-    look("missing");
+    }
+}
+
+#[test]
+fn a_machine_without_a_translator_says_what_to_install() {
+    let folder = Folder::new();
+    for file in ["bin/clang-19", "bin/ld.lld-19", "lib/libLLVM.so.19.1"] {
+        folder.make(file);
+    }
+    folder.look("missing");
     // LLVM does not read the bitcode of newer versions.
-    make("bin/llvm-spirv-20");
-    look("missing");
-    make("bin/llvm-spirv-15");
-    look("there");
+    folder.make("bin/llvm-spirv-20");
+    folder.look("missing");
+    folder.make("path/llvm-spirv-15");
+    folder.look("there");
+}
+
+#[test]
+fn the_library_may_be_the_systems_while_the_programs_are_in_the_folder() {
+    let multiarch = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let is_there = |version: &u32| {
+        let path = format!("{multiarch}/libLLVM.so.{version}.1");
+        std::path::Path::new(&path).is_file()
+    };
+    let Some(version) = (18..=22).find(is_there) else {
+        println!("NOT TESTED: libLLVM apart from its programs: {multiarch} has none");
+        return;
+    };
+    let folder = Folder::new();
+    folder.make(&format!("bin/clang-{version}"));
+    folder.make(&format!("bin/ld.lld-{version}"));
+    folder.look("missing");
 }

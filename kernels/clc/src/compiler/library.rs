@@ -7,7 +7,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Fault, calls, llvm};
+use super::{Fault, calls, llvm, versions};
 use quipu_device_queue::disk::{self, Key};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -28,6 +28,12 @@ pub(super) fn plain(mangled: &str) -> Option<&str> {
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let length: usize = rest[..digits].parse().ok()?;
     rest.get(digits..digits + length)
+}
+
+/// The name by which a message calls a function.
+pub(super) fn shown(name: &str) -> &str {
+    let name = name.strip_prefix(versions::BODY).unwrap_or(name);
+    plain(name).unwrap_or(name)
 }
 
 /// The parts that may have a function, in the order in which they are linked.
@@ -184,10 +190,13 @@ pub(super) fn link(
         for part in wanted {
             if let Some(bitcode) = compiled(tools, &part, folder, is_wide)? {
                 let mut other = Module::NULL;
-                if LLVMGetBitcodeModuleInContext2(context, llvm::buffer(&bitcode), &raw mut other)
-                    != 0
-                    || LLVMLinkModules2(module, other) != 0
-                {
+                let bitcode = llvm::buffer(&bitcode);
+                let is_read = LLVMGetBitcodeModuleInContext2(context, bitcode, &raw mut other) == 0;
+                if is_read {
+                    LLVMSetTarget(other, LLVMGetTarget(module));
+                    LLVMSetDataLayout(other, LLVMGetDataLayoutStr(module));
+                }
+                if !is_read || LLVMLinkModules2(module, other) != 0 {
                     return Err(Fault::Failed(format!(
                         "the built-in functions of '{part}' cannot be linked"
                     )));
@@ -218,8 +227,6 @@ fn compiled(
     let fixed = [
         "-x",
         "cl",
-        "-target",
-        "spir64",
         language,
         "-cl-no-stdinc",
         "-O2",
@@ -231,7 +238,12 @@ fn compiled(
         "-fno-strict-aliasing",
         "-w",
     ];
-    let mut options = fixed.map(str::to_owned).to_vec();
+    let target = match part {
+        "atomic" | "c11" => versions::target_of_atomics(tools.version),
+        _ => &["-target", "spir64"],
+    };
+    let options = target.iter().chain(&fixed);
+    let mut options: Vec<String> = options.map(|word| (*word).to_owned()).collect();
     match part.strip_prefix("convert ") {
         Some(to) if TYPES.contains(&to) => {
             options.extend(["-DPART_convert".to_owned(), format!("-DTO={to}")]);

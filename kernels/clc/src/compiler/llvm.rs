@@ -145,7 +145,10 @@ functions! {
     LLVMPrintModuleToString(module: Module) -> *mut c_char;
     LLVMVerifyModule(module: Module, action: c_int, message: *mut *mut c_char) -> c_int;
     LLVMStripModuleDebugInfo(module: Module) -> c_int;
+    LLVMGetTarget(module: Module) -> *const c_char;
     LLVMSetTarget(module: Module, triple: *const c_char);
+    LLVMGetDataLayoutStr(module: Module) -> *const c_char;
+    LLVMSetDataLayout(module: Module, layout: *const c_char);
     LLVMSetModuleDataLayout(module: Module, layout: DataLayout);
     LLVMGetFirstFunction(module: Module) -> Value;
     LLVMGetNextFunction(function: Value) -> Value;

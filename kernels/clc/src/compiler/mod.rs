@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `tools` | the machine's clang, libLLVM and linker |
+//! | `versions` | the differences between versions of LLVM |
 //! | `llvm` | libLLVM's C interface |
 //! | `builtins.cl`, `later.cl`, `sub_groups.cl` | the language's built-in functions |
 //! | `single.cl` | mathematical functions of `float` |
@@ -47,6 +48,7 @@ mod structures;
 pub(crate) mod tools;
 mod translate;
 mod variables;
+mod versions;
 mod words;
 mod workgroup;
 

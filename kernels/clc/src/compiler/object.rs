@@ -5,7 +5,8 @@ use super::remarks::Remarks;
 use super::tools::Tools;
 use super::workgroup::{Notes, sub_groups};
 use super::{
-    Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, workgroup,
+    Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, versions,
+    workgroup,
 };
 use crate::metadata::Layout;
 use std::ffi::CStr;
@@ -26,8 +27,6 @@ impl Step {
     fn options(self) -> &'static [&'static CStr] {
         match self {
             Self::Read => &[
-                // Vectors are made across work-items, of scalars.
-                c"-scalarize-load-store",
                 // Rounds of hashes and ciphers, and arrays of a work-item's own that they index,
                 // are registers once unrolled.
                 c"-unroll-threshold=1000",
@@ -64,6 +63,7 @@ pub(super) fn load_llvm(tools: &Tools, step: Step) -> Result<(), Fault> {
         ))
     })?;
     tell(step.options());
+    tell(versions::options(tools.version));
     let family = match std::env::consts::ARCH {
         "x86_64" | "x86" => "X86",
         "aarch64" => "AArch64",
@@ -173,7 +173,9 @@ pub(super) fn compile(
     if switches {
         // LLVM before 20 makes no vectors of a loop with a switch, and its optimiser makes switches
         // of tests.
-        module.run("function(lower-switch,loop-vectorize),default<O3>", machine)?;
+        let tests = versions::tests_of_switches(tools.version);
+        let passes = format!("function({tests},loop-vectorize),default<O3>");
+        module.run(&passes, machine)?;
     }
     let asks = match module.function(workgroup::ENTRY) {
         Some(made) => {

@@ -14,8 +14,8 @@ use super::tools::Tools;
 use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
 use super::workgroup::{BARRIER, MEETING};
 use super::{
-    Answer, Fault, Reading, calls, division, half, library, llvm, object, print, variables, words,
-    workgroup,
+    Answer, Fault, Reading, calls, division, half, library, llvm, object, print, variables,
+    versions, words, workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use quipu_threads::Start;
@@ -57,7 +57,7 @@ pub(super) fn link(tools: &Tools, pieces: &[u8], lengths: &[usize]) -> Result<Ve
         if let Some(twice) = definitions(module).intersection(&defined).next() {
             return Err(Fault::Refused(format!(
                 "error: '{}' is defined in more than one of the programs that are linked",
-                library::plain(twice).unwrap_or(twice)
+                library::shown(twice)
             )));
         }
         if LLVMLinkModules2(whole, module) != 0 {
@@ -133,12 +133,13 @@ pub(super) fn read(
             workgroup::choose(context, function, layout);
         }
     }
-    module.run(
-        "function(sroa,scalarizer,\
-         instcombine<no-verify-fixpoint>,early-cse<memssa>,gvn<no-pre;no-load-pre>,simplifycfg,adce),\
-         cgscc(function-attrs),globaldce",
-        machine,
-    )?;
+    // Vectors are made across work-items, of scalars.
+    let to_scalars = versions::to_scalars(tools.version);
+    let passes = format!(
+        "function(sroa,{to_scalars},instcombine<no-verify-fixpoint>,early-cse<memssa>,\
+         gvn<no-pre;no-load-pre>,simplifycfg,adce),cgscc(function-attrs),globaldce"
+    );
+    module.run(&passes, machine)?;
     refuse_unknown(module)?;
     if !reading.keeps_lines {
         LLVMStripModuleDebugInfo(module);
@@ -223,7 +224,9 @@ fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> 
 }
 
 /// The extensions and features of the language that all programs have, beside `half` arithmetic.
-const EXTENSIONS: [&str; 24] = [
+/// Until clang 21 a header defines some of these macros itself, and clang takes no note of them
+/// here. That header is silent from clang 22 on, and these lists count.
+const EXTENSIONS: [&str; 22] = [
     "cl_clang_storage_class_specifiers",
     "cl_khr_fp64",
     "__opencl_c_fp64",
@@ -235,8 +238,6 @@ const EXTENSIONS: [&str; 24] = [
     "__opencl_c_generic_address_space",
     "__opencl_c_program_scope_global_variables",
     "__opencl_c_work_group_collective_functions",
-    "__opencl_c_subgroups",
-    "cl_khr_subgroups",
     "__opencl_c_atomic_order_acq_rel",
     "__opencl_c_atomic_order_seq_cst",
     "__opencl_c_atomic_scope_device",
@@ -250,6 +251,32 @@ const EXTENSIONS: [&str; 24] = [
     "cl_khr_depth_images",
 ];
 
+/// Those that programs have from OpenCL C 2.0 on.
+const LATER_EXTENSIONS: [&str; 22] = [
+    "__opencl_c_subgroups",
+    "cl_khr_subgroups",
+    "cl_khr_subgroup_extended_types",
+    "cl_khr_subgroup_non_uniform_vote",
+    "cl_khr_subgroup_ballot",
+    "cl_khr_subgroup_non_uniform_arithmetic",
+    "cl_khr_subgroup_shuffle",
+    "cl_khr_subgroup_shuffle_relative",
+    "cl_khr_subgroup_clustered_reduce",
+    "cl_khr_subgroup_rotate",
+    "cl_khr_integer_dot_product",
+    "__opencl_c_integer_dot_product_input_4x8bit",
+    "__opencl_c_integer_dot_product_input_4x8bit_packed",
+    "cl_ext_float_atomics",
+    "__opencl_c_ext_fp32_global_atomic_add",
+    "__opencl_c_ext_fp32_local_atomic_add",
+    "__opencl_c_ext_fp32_global_atomic_min_max",
+    "__opencl_c_ext_fp32_local_atomic_min_max",
+    "__opencl_c_ext_fp64_global_atomic_add",
+    "__opencl_c_ext_fp64_local_atomic_add",
+    "__opencl_c_ext_fp64_global_atomic_min_max",
+    "__opencl_c_ext_fp64_local_atomic_min_max",
+];
+
 /// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have
 /// none. It is spelt as clang's own header has such.
 pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
@@ -260,7 +287,7 @@ pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
 
 /// Macros that clang's header defines for each device of `spir64`, whatever its options say, and
 /// that programs here do not have.
-const ABSENT: [&str; 14] = [
+const ABSENT: [&str; 15] = [
     "cl_khr_kernel_clock",
     "__opencl_c_kernel_clock_scope_device",
     "__opencl_c_kernel_clock_scope_work_group",
@@ -273,6 +300,7 @@ const ABSENT: [&str; 14] = [
     "__opencl_c_ext_fp16_local_atomic_min_max",
     "__opencl_c_ext_image_raw10_raw12",
     "__opencl_c_ext_image_unorm_int_2_101010",
+    "__opencl_c_ext_image_unsigned_10x6_12x4_14x2",
     "__opencl_c_pipes",
     "__opencl_c_device_enqueue",
 ];
@@ -281,7 +309,12 @@ const ABSENT: [&str; 14] = [
 /// these options alone, so a search for files that a text includes uses the same ones.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     let has_half = !options.iter().any(|option| option == NO_HALF);
-    let extensions = EXTENSIONS.iter().chain(has_half.then_some(&"cl_khr_fp16"));
+    let later = match language(options) {
+        Some(version) if !version.starts_with("cl1.") => &LATER_EXTENSIONS[..],
+        _ => &[],
+    };
+    let extensions = EXTENSIONS.iter().chain(later);
+    let extensions = extensions.chain(has_half.then_some(&"cl_khr_fp16"));
     let extensions: String = extensions.map(|name| format!(",+{name}")).collect();
     let mut command = Command::new(&tools.clang);
     command.args([
@@ -294,7 +327,7 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         "-Xclang",
         "-disable-llvm-passes",
     ]);
-    if !options.iter().any(|option| option.starts_with("-cl-std")) {
+    if language(options).is_none() {
         command.arg("-cl-std=CL1.2");
     }
     command
@@ -324,6 +357,12 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
+/// The version of the language that options name, in clang's small letters.
+fn language(options: &[String]) -> Option<&str> {
+    let mut versions = options.iter().rev();
+    versions.find_map(|option| option.strip_prefix("-cl-std="))
+}
+
 /// clang's name for a program's text, in its messages and in notes of lines.
 pub(crate) const TEXT_NAME: &str = "program";
 
@@ -332,11 +371,7 @@ pub(crate) const TEXT_NAME: &str = "program";
 /// without asking for the pragma that clang asks for. Macros of features that are absent go, and
 /// with them the functions that clang would declare.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
-    let mut versions = options
-        .iter()
-        .rev()
-        .filter_map(|option| option.strip_prefix("-cl-std="));
-    let is_old = matches!(versions.next(), Some("cl1.0" | "cl1.1"));
+    let is_old = matches!(language(options), Some("cl1.0" | "cl1.1"));
     let has_half = !options.iter().any(|option| option == NO_HALF);
     let extensions = [
         (is_old, "cl_clang_storage_class_specifiers"),
@@ -663,13 +698,13 @@ fn refuse_unknown(module: Module) -> Result<(), Fault> {
             }
             return Err(Fault::Refused(format!(
                 "{at}error: function '{}' calls itself, which OpenCL C does not have",
-                library::plain(&name).unwrap_or(&name)
+                library::shown(&name)
             )));
         }
         if !is_known(&name) {
             return Err(Fault::Refused(format!(
                 "{at}error: function '{}' is not supported on processors yet, or is declared and not defined",
-                library::plain(&name).unwrap_or(&name)
+                library::shown(&name)
             )));
         }
     }

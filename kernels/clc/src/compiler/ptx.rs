@@ -231,7 +231,7 @@ fn refuse_missing(module: Module) -> Result<(), Fault> {
         return Err(Fault::Refused(format!(
             "error: function '{}' is not supported on NVIDIA's GPUs by this driver; use the device of NVIDIA's OpenCL \
              (`opencl:0`), or a function that needs no library of the system's",
-            library::plain(name).unwrap_or(name)
+            library::shown(name)
         )));
     }
     Ok(())

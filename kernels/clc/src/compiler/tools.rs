@@ -1,13 +1,11 @@
 //! The clang, libLLVM and linker of the machine.
 
+use super::versions;
 use crate::child;
 use quipu_environment::LLVM;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The versions of LLVM that the passes are made for, the best first.
-const VERSIONS: [u32; 4] = [19, 20, 21, 18];
 
 /// The programs and the library that a compilation takes, all of one version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,34 +27,37 @@ const OLDEST_TRANSLATOR: u32 = 14;
 /// Looks for them. `QUIPU_LLVM` may name a folder with `bin` and `lib` that is looked at first.
 pub(crate) fn find() -> Option<Tools> {
     let own = LLVM.get().ok().flatten();
-    VERSIONS
+    versions::ALL
         .into_iter()
         .find_map(|version| of_version(version, own.as_deref()))
 }
 
 fn of_version(version: u32, own: Option<&Path>) -> Option<Tools> {
-    let mut roots: Vec<PathBuf> = own.map(Path::to_owned).into_iter().collect();
-    if own.is_none() {
-        roots.extend([
-            format!("/usr/lib/llvm-{version}").into(),
-            format!("/usr/lib/llvm{version}").into(),
-            format!("/usr/lib64/llvm{version}").into(),
-            format!("/opt/homebrew/opt/llvm@{version}").into(),
-            "/usr".into(),
-            "/usr/local".into(),
-        ]);
-    }
+    let system: [PathBuf; 6] = [
+        format!("/usr/lib/llvm-{version}").into(),
+        format!("/usr/lib/llvm{version}").into(),
+        format!("/usr/lib64/llvm{version}").into(),
+        format!("/opt/homebrew/opt/llvm@{version}").into(),
+        "/usr".into(),
+        "/usr/local".into(),
+    ];
+    // libLLVM may be in a folder of the system's while the programs are in their own, as Debian's
+    // is. Its name has the version.
+    let of_library = own.into_iter().chain(system.iter().map(PathBuf::as_path));
+    let llvm = library(version, of_library)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = roots.iter().map(|root| root.join("bin")).collect();
-    if own.is_none() {
-        folders.extend(std::env::split_paths(&path));
-    }
-    let of_name = |name: &str| {
-        let mut paths = folders.iter().map(|folder| folder.join(name));
-        paths.find(|path| path.is_file())
+    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let roots = own.map_or(system.to_vec(), |own| vec![own.to_owned()]);
+    let of_roots: Vec<PathBuf> = roots.iter().map(|root| root.join("bin")).collect();
+    let everywhere = [of_roots.clone(), path].concat();
+    let of_programs = if own.is_some() {
+        &of_roots
+    } else {
+        &everywhere
     };
-    let program = |name: &str| of_name(&format!("{name}-{version}")).or_else(|| of_name(name));
-    let llvm = library(version, &roots)?;
+    let program = |name: &str| {
+        named(of_programs, &format!("{name}-{version}")).or_else(|| named(of_programs, name))
+    };
     let clang = program("clang").filter(|clang| is_version(clang, version))?;
     // lld loads libLLVM, which takes it longer than to link. The system's own may be for other
     // machines.
@@ -69,8 +70,10 @@ fn of_version(version: u32, own: Option<&Path>) -> Option<Tools> {
     }
     let mut versions = (OLDEST_TRANSLATOR..=version).rev();
     let translator = versions
-        .find_map(|version| of_name(&format!("llvm-spirv-{version}")))
-        .or_else(|| of_name("llvm-spirv").filter(|program| is_readable(program, version)));
+        .find_map(|version| named(&everywhere, &format!("llvm-spirv-{version}")))
+        .or_else(|| {
+            named(&everywhere, "llvm-spirv").filter(|program| is_readable(program, version))
+        });
     Some(Tools {
         version,
         clang,
@@ -78,6 +81,12 @@ fn of_version(version: u32, own: Option<&Path>) -> Option<Tools> {
         linkers,
         translator,
     })
+}
+
+/// The first file of a name in some folders.
+fn named(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let mut paths = folders.iter().map(|folder| folder.join(name));
+    paths.find(|path| path.is_file())
 }
 
 /// True if a translator is of a version whose bitcode LLVM of this one reads.
@@ -89,7 +98,7 @@ fn is_readable(translator: &Path, version: u32) -> bool {
 }
 
 /// libLLVM of a version.
-fn library(version: u32, roots: &[PathBuf]) -> Option<PathBuf> {
+fn library<'a>(version: u32, roots: impl Iterator<Item = &'a Path>) -> Option<PathBuf> {
     let names = [
         format!("libLLVM.so.{version}.1"),
         format!("libLLVM-{version}.so.1"),
@@ -97,7 +106,7 @@ fn library(version: u32, roots: &[PathBuf]) -> Option<PathBuf> {
         format!("libLLVM.so.{version}.1.0"),
     ];
     let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-    let folders = roots.iter().flat_map(|root| {
+    let folders = roots.flat_map(|root| {
         ["lib", "lib64", &multiarch]
             .into_iter()
             .map(|folder| root.join(folder))
@@ -133,7 +142,7 @@ fn said(program: &Path, option: &str) -> String {
 }
 
 /// Advice for a machine that has none.
-pub(crate) const MISSING: &str = "OpenCL C on processors takes clang, lld and libLLVM of one version from 18 to 21, and \
+pub(crate) const MISSING: &str = "OpenCL C on processors takes clang, lld and libLLVM of one version from 18 to 22, and \
      they are not there; install them (on Debian and Ubuntu: apt install clang-19 lld-19), or say by QUIPU_LLVM where they are";
 
 /// Advice for a machine that has no translator.

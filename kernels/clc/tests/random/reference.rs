@@ -41,7 +41,7 @@ impl Reference {
     pub(crate) fn new() -> Self {
         let own = std::env::var_os("QUIPU_LLVM").map(PathBuf::from);
         let find = |name: &str| {
-            let versions = [19, 20, 21, 18].map(|version| format!("{name}-{version}"));
+            let versions = [19, 21, 22, 20, 18].map(|version| format!("{name}-{version}"));
             versions
                 .into_iter()
                 .chain([name.to_owned()])

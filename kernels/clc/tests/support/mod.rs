@@ -20,7 +20,7 @@ pub(crate) fn program(text: &str) -> Option<Program> {
             "there is no LLVM, and QUIPU_TEST_CLC wants it"
         );
         println!(
-            "NOT TESTED: OpenCL C on processors: no clang, lld and libLLVM of a version from 18 to 21"
+            "NOT TESTED: OpenCL C on processors: no clang, lld and libLLVM of a version from 18 to 22"
         );
         return None;
     }
@@ -41,6 +41,21 @@ pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     (0..count).map(|_| next()).collect()
+}
+
+/// A copy that begins where buffers do: at a multiple of the largest type's size. It is leaked.
+#[allow(dead_code)]
+pub(crate) fn aligned(bytes: &[u8]) -> &'static [u8] {
+    #[derive(Clone, Copy)]
+    #[repr(align(128))]
+    struct Line([u8; 128]);
+    let mut lines = vec![Line([0; 128]); bytes.len().div_ceil(128)];
+    for (line, bytes) in lines.iter_mut().zip(bytes.chunks(128)) {
+        line.0[..bytes.len()].copy_from_slice(bytes);
+    }
+    let lines = lines.leak();
+    // SAFETY: the lines' own bytes, which stay: `leak` gives them away for good.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), bytes.len()) }
 }
 
 /// A launch, whose values are leaked.
