@@ -18,7 +18,7 @@ impl Place {
                 "there is no LLVM, and QUIPU_TEST_CLC wants it"
             );
             eprintln!(
-                "\n*** NOT TESTED: OpenCL C on processors. There is no LLVM of a version from 18 to 21.\n"
+                "\n*** NOT TESTED: OpenCL C on processors. There is no LLVM of a version from 18 to 22.\n"
             );
             return None;
         }

@@ -405,7 +405,7 @@ pub(crate) fn compiles() -> bool {
         "there is no compiler, and QUIPU_TEST_CLC wants it: LLVM, and the program quipu-clc (cargo build -p quipu-clc)"
     );
     println!(
-        "NOT TESTED: kernels in OpenCL C: no clang, lld and libLLVM of a version from 18 to 21, or no quipu-clc"
+        "NOT TESTED: kernels in OpenCL C: no clang, lld and libLLVM of a version from 18 to 22, or no quipu-clc"
     );
     false
 }

@@ -115,7 +115,7 @@ pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quip
     } else if device.core().driver().runs_native_code() {
         (
             "in a language that it has no compiler for",
-            "install clang, lld and libLLVM of one version from 18 to 21 (on Debian and Ubuntu: apt install clang-19 lld-19), \
+            "install clang, lld and libLLVM of one version from 18 to 22 (on Debian and Ubuntu: apt install clang-19 lld-19), \
              launch it on a device that has a compiler, or write it with `#[kernel]`",
         )
     } else {
