@@ -23,6 +23,11 @@
 
 #![deny(missing_docs)]
 
+/// The example in this crate's README is one that works.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

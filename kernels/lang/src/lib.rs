@@ -121,6 +121,11 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
+/// The example in this crate's README is one that works.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 mod accelerator;
 mod atomics;
 mod barrier;
