@@ -1,12 +1,14 @@
-//! Tests of every refusal: its place in the user's source, and its words.
+//! Tests of every refusal: that it comes alone, and its words. Code that is read here has no
+//! positions, so the same words twice count as one refusal. `kernels/lang/tests/messages.rs` has
+//! rustc say where in the user's source each refusal is.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::options::Options;
 
-/// The refusals in their order: the code that the message points at, and its words.
-fn refusals(written: TokenStream) -> Vec<(String, String)> {
+/// The words of the refusals, in their order.
+fn refusals(written: TokenStream) -> Vec<String> {
     let tokens: Vec<_> = written.into_iter().collect();
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -15,8 +17,7 @@ fn refusals(written: TokenStream) -> Vec<(String, String)> {
             TokenTree::Ident(name) if name == "compile_error" => {
                 if let Some(TokenTree::Group(group)) = tokens.get(at + 2) {
                     let message: syn::LitStr = syn::parse2(group.stream()).unwrap();
-                    let source = name.span().source_text().unwrap_or_default();
-                    found.push((source, message.value()));
+                    found.push(message.value());
                 }
             }
             _ => {}
@@ -25,53 +26,50 @@ fn refusals(written: TokenStream) -> Vec<(String, String)> {
     found
 }
 
-fn expanded(result: syn::Result<TokenStream>) -> Vec<(String, String)> {
+fn expanded(result: syn::Result<TokenStream>) -> Vec<String> {
     refusals(result.unwrap_or_else(syn::Error::into_compile_error))
 }
 
-fn kernel(source: &str) -> Vec<(String, String)> {
+fn kernel(source: &str) -> Vec<String> {
     let item = syn::parse_str(source).unwrap();
     expanded(crate::kernel::expand(&Options::default(), item))
 }
 
-fn device(source: &str) -> Vec<(String, String)> {
+fn device(source: &str) -> Vec<String> {
     let item = syn::parse_str(source).unwrap();
     expanded(crate::device::expand(&Options::default(), item))
 }
 
-fn closure(source: &str) -> Vec<(String, String)> {
+fn closure(source: &str) -> Vec<String> {
     let item = syn::parse_str(source);
     expanded(item.and_then(|item| crate::closure::expand(&item)))
 }
 
-fn derive(source: &str) -> Vec<(String, String)> {
+fn derive(source: &str) -> Vec<String> {
     let item = syn::parse_str(source).unwrap();
     expanded(crate::data::expand(&item))
 }
 
 /// A kernel with this in its body.
-fn body(statements: &str) -> Vec<(String, String)> {
+fn body(statements: &str) -> Vec<String> {
     kernel(&format!(
         "fn k(acc: &impl Accelerator<1>, x: &[f32], n: u32, mut y: OwnElements<f32>) {{ {statements} }}"
     ))
 }
 
 /// A kernel with barriers, with this in its body.
-fn waits(statements: &str) -> Vec<(String, String)> {
+fn waits(statements: &str) -> Vec<String> {
     kernel(&format!(
         "async fn k(acc: &impl BlockAccelerator<1>, x: &[f32], n: u32, mut y: OwnElements<f32>) {{ {statements} }}"
     ))
 }
 
-/// Checks that exactly one thing is refused, that the message points at code that begins with
-/// `source`, and that it says `words`. (On stable compilers a message points at the first token of
-/// the refused code.)
+/// Checks that exactly one thing is refused, and that the message says `words`.
 #[track_caller]
-fn assert_refused(refusals: &[(String, String)], source: &str, words: &str) {
-    let [(found, message)] = refusals else {
+fn assert_refused(refusals: &[String], words: &str) {
+    let [message] = refusals else {
         panic!("one refusal was expected: {refusals:#?}");
     };
-    assert!(found.starts_with(source), "at {found}: {message}");
     assert!(message.contains(words), "{message}");
 }
 
@@ -79,7 +77,7 @@ macro_rules! refused {
     ($($name:ident: $how:ident($text:expr) at $source:literal says $words:literal;)*) => {$(
         #[test]
         fn $name() {
-            assert_refused(&$how($text), $source, $words);
+            assert_refused(&$how($text), $words);
         }
     )*};
 }
@@ -93,14 +91,14 @@ fn methods_are_refused_by_their_names() {
         ("as_ptr as_mut_ptr", "RawMut"),
     ] {
         for name in names.split_whitespace() {
-            assert_refused(&body(&format!("let a = x.first().{name}();")), name, words);
+            assert_refused(&body(&format!("let a = x.first().{name}();")), words);
         }
     }
     let with_closures = "fill_with flat_map filter_map skip_while map_while scan inspect sort_by sort_by_key sort_unstable_by \
         sort_unstable_by_key binary_search_by partition_point";
     for name in with_closures.split_whitespace() {
         let refusals = body(&format!("let a = x.iter().{name}(|a| a);"));
-        assert_refused(&refusals, name, "write a `for` loop");
+        assert_refused(&refusals, "write a `for` loop");
         // Of a user's type it may be anything.
         for own in [
             "x.iter()",
@@ -114,7 +112,7 @@ fn methods_are_refused_by_their_names() {
                 if (own, argument) != ("x.iter()", "|a| a") {
                     assert_eq!(
                         body(&format!("let a = {own}.{name}({argument});")),
-                        [],
+                        [""; 0],
                         "{own}.{name}"
                     );
                 }
@@ -129,7 +127,7 @@ fn methods_of_a_users_type_have_any_name() {
         for own in ["pair", "self", "pair.first", "made(n)"] {
             assert_eq!(
                 body(&format!("let a = {own}.{name}(n);")),
-                [],
+                [""; 0],
                 "{own}.{name}"
             );
         }
@@ -138,7 +136,7 @@ fn methods_of_a_users_type_have_any_name() {
 
 #[test]
 fn all_refusals_of_a_body_come_at_once() {
-    assert_eq!(body("let a = \"text\"; let b = 'b';").len(), 2);
+    assert_eq!(body("let a = \"text\"; panic!(\"no\");").len(), 2);
 }
 
 #[test]
@@ -155,7 +153,7 @@ fn what_is_accepted_has_no_refusals() {
         "const LIMIT: u32 = 3; let a = n.min(LIMIT).rotate_left(3);",
     ];
     for statements in accepted {
-        assert_eq!(body(statements), [], "{statements}");
+        assert_eq!(body(statements), [""; 0], "{statements}");
     }
 }
 
@@ -186,7 +184,7 @@ fn barriers_are_refused_only_where_it_is_certain() {
         "if acc.lane() > 3 { other(acc).await; }",
     ];
     for statements in accepted {
-        assert_eq!(waits(statements), [], "{statements}");
+        assert_eq!(waits(statements), [""; 0], "{statements}");
     }
 }
 
