@@ -1,12 +1,13 @@
 //! The types of operations.
 
-use crate::function::{Function, Value};
+use crate::function::{Function, FunctionId, Value};
 use crate::module::Module;
 use crate::operation::{
-    AtomicOperation, BinaryOperation, Literal, Operation, Origin, UnaryOperation, Unit,
+    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, UnaryOperation,
+    Unit, WarpOperation,
 };
 use crate::statement::{Place, Root};
-use crate::types::{Scalar, Space, Type};
+use crate::types::{Scalar, Space, StructId, Type};
 
 use super::{Checked, demand, is_data, place_type};
 
@@ -88,90 +89,14 @@ impl Types<'_> {
             Operation::Binary(operation, first, second) => {
                 self.binary(*operation, *first, *second)?.into()
             }
-            Operation::Cast(value, to) => {
-                let from = self.scalar(*value)?;
-                demand!(
-                    *to != Scalar::Bool && (from != Scalar::Bool || to.is_integer()),
-                    "`{}` cannot be cast to `{}`",
-                    from.rust_name(),
-                    to.rust_name()
-                );
-                demand!(
-                    !(from.is_half() || to.is_half()) || from == Scalar::F32 || *to == Scalar::F32,
-                    "`{}` is cast to `{}` by way of `f32`",
-                    from.rust_name(),
-                    to.rust_name()
-                );
-                (*to).into()
-            }
-            Operation::Bitcast(value, to) => {
-                let from = self.scalar(*value)?;
-                demand!(
-                    from.size() == to.size() && from != Scalar::Bool && *to != Scalar::Bool,
-                    "the bits of a `{}` are not those of a `{}`",
-                    from.rust_name(),
-                    to.rust_name()
-                );
-                (*to).into()
-            }
+            Operation::Cast(value, to) => self.cast(*value, *to)?,
+            Operation::Bitcast(value, to) => self.bitcast(*value, *to)?,
             Operation::Select(condition, first, second) => {
-                self.demand_type(*condition, Scalar::Bool)?;
-                let selected = self.of(*first);
-                demand!(
-                    is_data(selected) && selected == self.of(*second),
-                    "a selection of `{}` or `{}`",
-                    self.describe(*first),
-                    self.describe(*second)
-                );
-                selected.clone()
+                self.selection(*condition, *first, *second)?
             }
-            Operation::Math(math, operands) => {
-                demand!(
-                    operands.len() == math.operands(),
-                    "{math:?} takes {} operands, not {}",
-                    math.operands(),
-                    operands.len()
-                );
-                let scalar = self.scalar(operands[0])?;
-                demand!(
-                    scalar.is_float() && !scalar.is_half(),
-                    "{math:?} of a `{}`, which is not a float of 32 or 64 bits",
-                    scalar.rust_name()
-                );
-                for operand in operands {
-                    self.demand_type(*operand, scalar)?;
-                }
-                if math.is_predicate() {
-                    Scalar::Bool
-                } else {
-                    scalar
-                }
-                .into()
-            }
+            Operation::Math(math, operands) => self.math(*math, operands)?,
             Operation::Load(place) => self.load(place)?,
-            Operation::Slice { place, range, .. } => {
-                if let Some((start, end)) = range {
-                    self.demand_type(*start, Scalar::Index)?;
-                    self.demand_type(*end, Scalar::Index)?;
-                }
-                demand!(
-                    !matches!(place.root, Root::Constant(_)),
-                    "a slice of a constant"
-                );
-                let at = place_type(self.module, self.function, place)?;
-                let element = match at.held {
-                    Type::Array(element, _) => element,
-                    Type::Slice { element, .. } if !matches!(place.root, Root::Local(_)) => element,
-                    other => {
-                        return Err(format!("a slice of a `{}`", self.module.describe(&other)));
-                    }
-                };
-                Type::Slice {
-                    element,
-                    space: at.space,
-                    mutable: at.mutable,
-                }
-            }
+            Operation::Slice { place, range, .. } => self.slice(place, *range)?,
             Operation::Length(value) => {
                 demand!(
                     matches!(self.of(*value), Type::Slice { .. }),
@@ -188,24 +113,7 @@ impl Types<'_> {
                 );
                 Scalar::Index.into()
             }
-            Operation::Struct(id, fields) => {
-                let structure = self
-                    .module
-                    .structs
-                    .get(id.0 as usize)
-                    .ok_or_else(|| format!("there is no struct {}", id.0))?;
-                demand!(
-                    structure.fields.len() == fields.len(),
-                    "the struct `{}` has {} fields, not {}",
-                    structure.name,
-                    structure.fields.len(),
-                    fields.len()
-                );
-                for (field, value) in structure.fields.iter().zip(fields) {
-                    self.demand_given(*value, &field.field_type)?;
-                }
-                Type::Struct(*id)
-            }
+            Operation::Struct(id, fields) => self.structure(*id, fields)?,
             Operation::Array(element, elements) => {
                 demand!(!elements.is_empty(), "an array has at least one element");
                 demand!(
@@ -227,61 +135,11 @@ impl Types<'_> {
                 );
                 Type::Array(Box::new(self.of(*value).clone()), *count)
             }
-            Operation::Field(value, field) => {
-                let Type::Struct(id) = self.of(*value) else {
-                    return Err(format!(
-                        "field {field} of a `{}`, which is not a struct",
-                        self.describe(*value)
-                    ));
-                };
-                let structure = self
-                    .module
-                    .structs
-                    .get(id.0 as usize)
-                    .ok_or_else(|| format!("there is no struct {}", id.0))?;
-                structure
-                    .fields
-                    .get(*field as usize)
-                    .ok_or_else(|| format!("the struct `{}` has no field {field}", structure.name))?
-                    .field_type
-                    .clone()
-            }
-            Operation::Call(callee, arguments) => {
-                // It exists: calls are checked before functions.
-                let callee = self.module.function(*callee);
-                demand!(
-                    callee.parameters.len() == arguments.len(),
-                    "`{}` takes {} arguments, not {}",
-                    callee.name,
-                    callee.parameters.len(),
-                    arguments.len()
-                );
-                for (parameter, argument) in callee.parameters.iter().zip(arguments) {
-                    let expected = callee
-                        .values
-                        .get(parameter.0 as usize)
-                        .ok_or_else(|| format!("`{}` has no value {}", callee.name, parameter.0))?;
-                    self.demand_given(*argument, &expected.value_type)?;
-                }
-                callee.result.clone()
-            }
+            Operation::Field(value, field) => self.field(*value, *field)?,
+            Operation::Call(callee, arguments) => self.call(*callee, arguments)?,
             Operation::Index(origin, unit, dimension)
             | Operation::Extent(origin, unit, dimension) => {
-                demand!(
-                    *dimension < self.module.kernel.dimensions,
-                    "dimension {dimension} of a grid that has {}",
-                    self.module.kernel.dimensions
-                );
-                demand!(
-                    matches!(
-                        (origin, unit),
-                        (Origin::Grid, _)
-                            | (Origin::Block, Unit::Threads | Unit::Elements)
-                            | (Origin::Thread, Unit::Elements)
-                    ),
-                    "{origin:?} has no {unit:?}"
-                );
-                Scalar::Index.into()
+                self.in_grid(*origin, *unit, *dimension)?
             }
             Operation::Atomic {
                 operation,
@@ -289,26 +147,7 @@ impl Types<'_> {
                 operands,
                 ..
             } => self.atomic(*operation, place, operands)?,
-            Operation::Warp(operation, operands) => {
-                demand!(
-                    operands.len() == operation.operands(),
-                    "the warp's {operation:?} takes {} operands, not {}",
-                    operation.operands(),
-                    operands.len()
-                );
-                match (operation.result(), &operands[..]) {
-                    (None, [value, lane]) => {
-                        self.demand_type(*lane, Scalar::U32)?;
-                        self.scalar(*value)?.into()
-                    }
-                    (result, predicates) => {
-                        for predicate in predicates {
-                            self.demand_type(*predicate, Scalar::Bool)?;
-                        }
-                        result.map_or(Type::Unit, Type::from)
-                    }
-                }
-            }
+            Operation::Warp(operation, operands) => self.warp(*operation, operands)?,
             Operation::Clock => Scalar::U64.into(),
             Operation::Property(_) => Scalar::Bool.into(),
             Operation::AssumeUniform(value) => self.scalar(*value)?.into(),
@@ -317,6 +156,202 @@ impl Types<'_> {
                 Scalar::Index.into()
             }
         })
+    }
+
+    /// A cast: of numbers, and of the two short floats only from and to `f32`.
+    fn cast(&self, value: Value, to: Scalar) -> Checked<Type> {
+        let from = self.scalar(value)?;
+        demand!(
+            to != Scalar::Bool && (from != Scalar::Bool || to.is_integer()),
+            "`{}` cannot be cast to `{}`",
+            from.rust_name(),
+            to.rust_name()
+        );
+        demand!(
+            !(from.is_half() || to.is_half()) || from == Scalar::F32 || to == Scalar::F32,
+            "`{}` is cast to `{}` by way of `f32`",
+            from.rust_name(),
+            to.rust_name()
+        );
+        Ok(to.into())
+    }
+
+    /// A number with the bits of another, which has the same size.
+    fn bitcast(&self, value: Value, to: Scalar) -> Checked<Type> {
+        let from = self.scalar(value)?;
+        demand!(
+            from.size() == to.size() && from != Scalar::Bool && to != Scalar::Bool,
+            "the bits of a `{}` are not those of a `{}`",
+            from.rust_name(),
+            to.rust_name()
+        );
+        Ok(to.into())
+    }
+
+    /// One of two values of the same type.
+    fn selection(&self, condition: Value, first: Value, second: Value) -> Checked<Type> {
+        self.demand_type(condition, Scalar::Bool)?;
+        let selected = self.of(first);
+        demand!(
+            is_data(selected) && selected == self.of(second),
+            "a selection of `{}` or `{}`",
+            self.describe(first),
+            self.describe(second)
+        );
+        Ok(selected.clone())
+    }
+
+    /// A mathematical function of floats of 32 or 64 bits.
+    fn math(&self, math: MathFunction, operands: &[Value]) -> Checked<Type> {
+        demand!(
+            operands.len() == math.operands(),
+            "{math:?} takes {} operands, not {}",
+            math.operands(),
+            operands.len()
+        );
+        let scalar = self.scalar(operands[0])?;
+        demand!(
+            scalar.is_float() && !scalar.is_half(),
+            "{math:?} of a `{}`, which is not a float of 32 or 64 bits",
+            scalar.rust_name()
+        );
+        for operand in operands {
+            self.demand_type(*operand, scalar)?;
+        }
+        Ok(if math.is_predicate() {
+            Scalar::Bool
+        } else {
+            scalar
+        }
+        .into())
+    }
+
+    /// The elements of a place, or a range of them.
+    fn slice(&self, place: &Place, range: Option<(Value, Value)>) -> Checked<Type> {
+        if let Some((start, end)) = range {
+            self.demand_type(start, Scalar::Index)?;
+            self.demand_type(end, Scalar::Index)?;
+        }
+        demand!(
+            !matches!(place.root, Root::Constant(_)),
+            "a slice of a constant"
+        );
+        let at = place_type(self.module, self.function, place)?;
+        let element = match at.held {
+            Type::Array(element, _) => element,
+            Type::Slice { element, .. } if !matches!(place.root, Root::Local(_)) => element,
+            other => {
+                return Err(format!("a slice of a `{}`", self.module.describe(&other)));
+            }
+        };
+        Ok(Type::Slice {
+            element,
+            space: at.space,
+            mutable: at.mutable,
+        })
+    }
+
+    /// A struct of values, one for each field.
+    fn structure(&self, id: StructId, fields: &[Value]) -> Checked<Type> {
+        let structure = self
+            .module
+            .structs
+            .get(id.0 as usize)
+            .ok_or_else(|| format!("there is no struct {}", id.0))?;
+        demand!(
+            structure.fields.len() == fields.len(),
+            "the struct `{}` has {} fields, not {}",
+            structure.name,
+            structure.fields.len(),
+            fields.len()
+        );
+        for (field, value) in structure.fields.iter().zip(fields) {
+            self.demand_given(*value, &field.field_type)?;
+        }
+        Ok(Type::Struct(id))
+    }
+
+    /// A field of a struct.
+    fn field(&self, value: Value, field: u32) -> Checked<Type> {
+        let Type::Struct(id) = self.of(value) else {
+            return Err(format!(
+                "field {field} of a `{}`, which is not a struct",
+                self.describe(value)
+            ));
+        };
+        let structure = self
+            .module
+            .structs
+            .get(id.0 as usize)
+            .ok_or_else(|| format!("there is no struct {}", id.0))?;
+        Ok(structure
+            .fields
+            .get(field as usize)
+            .ok_or_else(|| format!("the struct `{}` has no field {field}", structure.name))?
+            .field_type
+            .clone())
+    }
+
+    /// A call of a device function, with values for its parameters.
+    fn call(&self, callee: FunctionId, arguments: &[Value]) -> Checked<Type> {
+        // It exists: calls are checked before functions.
+        let callee = self.module.function(callee);
+        demand!(
+            callee.parameters.len() == arguments.len(),
+            "`{}` takes {} arguments, not {}",
+            callee.name,
+            callee.parameters.len(),
+            arguments.len()
+        );
+        for (parameter, argument) in callee.parameters.iter().zip(arguments) {
+            let expected = callee
+                .values
+                .get(parameter.0 as usize)
+                .ok_or_else(|| format!("`{}` has no value {}", callee.name, parameter.0))?;
+            self.demand_given(*argument, &expected.value_type)?;
+        }
+        Ok(callee.result.clone())
+    }
+
+    /// A function of a warp.
+    fn warp(&self, operation: WarpOperation, operands: &[Value]) -> Checked<Type> {
+        demand!(
+            operands.len() == operation.operands(),
+            "the warp's {operation:?} takes {} operands, not {}",
+            operation.operands(),
+            operands.len()
+        );
+        Ok(match (operation.result(), operands) {
+            (None, [value, lane]) => {
+                self.demand_type(*lane, Scalar::U32)?;
+                self.scalar(*value)?.into()
+            }
+            (result, predicates) => {
+                for predicate in predicates {
+                    self.demand_type(*predicate, Scalar::Bool)?;
+                }
+                result.map_or(Type::Unit, Type::from)
+            }
+        })
+    }
+
+    /// An index or an extent of a kind of unit within the grid, a block or a thread.
+    fn in_grid(&self, origin: Origin, unit: Unit, dimension: u8) -> Checked<Type> {
+        demand!(
+            dimension < self.module.kernel.dimensions,
+            "dimension {dimension} of a grid that has {}",
+            self.module.kernel.dimensions
+        );
+        demand!(
+            matches!(
+                (origin, unit),
+                (Origin::Grid, _)
+                    | (Origin::Block, Unit::Threads | Unit::Elements)
+                    | (Origin::Thread, Unit::Elements)
+            ),
+            "{origin:?} has no {unit:?}"
+        );
+        Ok(Scalar::Index.into())
     }
 
     fn unary(&self, operation: UnaryOperation, value: Value) -> Checked<Scalar> {
