@@ -1,7 +1,11 @@
 //! Kernels that between them use everything that the language accepts. Each runs natively in every
-//! mode, on a pool of workers and on the serial device, and as printed C99 and OpenCL C with
-//! indices of both widths and elements in both orders, and has to give the same bits. (Without an
-//! OpenCL platform: see `opencl_or_skip`.) As CUDA C it is compiled, where there is NVRTC.
+//! mode, on a pool of workers and on the serial device, and printed with indices of both widths and
+//! elements in both orders, and has to give the same bits. Printed it is C99 for two of these four,
+//! and OpenCL C for the other two. (Without an OpenCL platform: see `opencl_or_skip`.) As CUDA C it
+//! is compiled, where there is NVRTC.
+//!
+//! An optimised build prints the same source. It runs each kernel natively as a user's release
+//! does, and printed only once.
 
 mod arithmetic;
 mod blocks;
@@ -319,6 +323,7 @@ pub(crate) fn run_printed<const D: usize>(
         || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
     let name = &module.kernel.function.name;
     let ordered = ORDERED.iter().any(|(kernel, _)| kernel == name);
+    let is_left_out = NOT_IN_OPENCL.iter().any(|(kernel, _)| kernel == name);
     let mut contiguous = None;
     for (width, order) in [
         (Bits32, Contiguous),
@@ -326,6 +331,17 @@ pub(crate) fn run_printed<const D: usize>(
         (Bits32, Strided),
         (Bits64, Strided),
     ] {
+        // Compilers take most of the time. So each pair of a width and an order is for one of them,
+        // unless elements show the order.
+        let is_for_c99 = (width == Bits32) == (order == Contiguous);
+        let (in_c99, in_opencl) = if cfg!(debug_assertions) {
+            (
+                ordered || is_for_c99 || is_left_out || !opencl_or_skip(),
+                (ordered || !is_for_c99) && opencl_or_skip(),
+            )
+        } else {
+            ((width, order) == (Bits32, Contiguous), false)
+        };
         let print = |dialect| {
             let mut options = Options::new(dialect, width);
             options.elements = order;
@@ -334,31 +350,30 @@ pub(crate) fn run_printed<const D: usize>(
         let printed = print(Dialect::Cuda).unwrap();
         let on_gpu =
             CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
-        let printed = print(Dialect::C99).unwrap();
-        if std::env::var_os("QUIPU_PRINT").is_some() {
-            println!("{}", printed.source);
+        if in_c99 {
+            let printed = print(Dialect::C99).unwrap();
+            if std::env::var_os("QUIPU_PRINT").is_some() {
+                println!("{}", printed.source);
+            }
+            let program = C99Program::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
+            let mut launched = launch();
+            let fault = program.run(&mut launched).unwrap();
+            assert_eq!(fault, None);
+            if ordered && order == Strided {
+                let is_same = contiguous == Some(launched);
+                assert!(!is_same, "take `{name}` out of `ORDERED`");
+                continue;
+            }
+            check(&launched);
+            contiguous = Some(launched);
         }
-        let program = C99Program::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
-        let mut launched = launch();
-        let fault = program.run(&mut launched).unwrap();
-        assert_eq!(fault, None);
-        if ordered && order == Strided {
-            let is_same = contiguous == Some(launched);
-            assert!(!is_same, "take `{name}` out of `ORDERED`");
-            continue;
-        }
-        check(&launched);
-        contiguous = Some(launched);
         if let Some(program) = on_gpu.filter(|_| CudaProgram::can_run().unwrap()) {
             let mut launched = launch();
             let fault = program.run(&mut launched).unwrap();
             assert_eq!(fault, None, "CUDA C");
             check(&launched);
         }
-        // A device's compiler takes its time: what it has seen with either width and in either
-        // order, it has seen.
-        let is_enough = !ordered && (width == Bits32) == (order == Contiguous);
-        if is_enough || !opencl_or_skip() {
+        if !in_opencl {
             continue;
         }
         let printed = match print(Dialect::OpenCl(opencl_features())) {
@@ -368,7 +383,6 @@ pub(crate) fn run_printed<const D: usize>(
             }
             printed => printed.unwrap(),
         };
-        let is_left_out = NOT_IN_OPENCL.iter().any(|(kernel, _)| kernel == name);
         assert!(
             !is_left_out,
             "OpenCL C has what `{name}` needs: take it out of `NOT_IN_OPENCL`"
