@@ -10,8 +10,8 @@ pub mod device;
 mod native;
 
 pub use case::{Case, Data, Element, Given, Kind, Layout};
-pub use compare::{Difference, compare};
-pub use native::{Failure, Way};
+pub use compare::{Difference, compare, kind};
+pub use native::{Failure, Way, text};
 
 #[allow(
     warnings,

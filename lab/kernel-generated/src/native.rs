@@ -177,7 +177,8 @@ fn failure(error: KernelError, threads: Threads<'_>) -> Failure {
 }
 
 /// The message of a panic.
-pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> String {
+#[must_use]
+pub fn text(payload: &(dyn std::any::Any + Send)) -> String {
     let known = payload
         .downcast_ref::<String>()
         .map(String::as_str)

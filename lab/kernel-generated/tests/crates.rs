@@ -1,8 +1,9 @@
-//! Device functions of another crate, in every way to run a kernel; and that a difference is seen.
+//! Device functions of another crate, in every way to run a kernel; and that a difference is seen,
+//! of values and of faults.
 
 use quipu_kernel::{Accelerator, Entry, OwnElements, WorkDivision, kernel};
 use quipu_kernel_generated::device::{self, settled_f32};
-use quipu_kernel_generated::{Case, Element, Given, compare};
+use quipu_kernel_generated::{Case, Element, Given, compare, kind, text};
 use quipu_kernel_testing::opencl_or_skip;
 
 #[kernel(crate = quipu_kernel)]
@@ -133,4 +134,33 @@ fn what_differs_as_opencl_c_is_seen() {
         ..CASE
     };
     assert_eq!(compare(&[wrong], true).len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_told_from_both_texts() {
+    let said = |index: usize| {
+        let numbers = [0_u32; 4];
+        let read = std::panic::catch_unwind(|| numbers[std::hint::black_box(index)]);
+        text(&*read.expect_err("there is no such element"))
+    };
+    for (native, printed) in [
+        (said(9).as_str(), "read of element 9 of 4"),
+        (
+            "range end index 9 out of range for slice of length 4",
+            "range 2..9 outside of the slice",
+        ),
+        ("attempt to divide by zero", "division by zero"),
+        (
+            "attempt to calculate the remainder with a divisor of zero",
+            "division by zero",
+        ),
+        (
+            "attempt to divide with overflow",
+            "division of the smallest number by -1",
+        ),
+    ] {
+        assert!(kind(native).is_some(), "{native}");
+        assert_eq!(kind(native), kind(printed), "{native}");
+    }
+    assert_ne!(kind("attempt to divide by zero"), kind(&said(4)));
 }
