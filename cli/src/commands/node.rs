@@ -280,12 +280,9 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     let node = Nodes::of(&home.0).remember(node, &joined.address, name)?;
     // The node forgets who never comes. If it does not answer now, a program comes soon.
     if let Err(error) = ask(&node, &key) {
-        eprintln!(
-            "{}",
-            shown(&format!(
-                "the node was told nothing more; use it within ten minutes: {error}"
-            ))
-        );
+        say(shown(&format!(
+            "the node was told nothing more; use it within ten minutes: {error}"
+        )));
     }
     print(&format!(
         "paired with {} at {}; `quipu devices` lists its devices, and programs use them with QUIPU_NODES={}\n",

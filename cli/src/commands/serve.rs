@@ -117,9 +117,9 @@ pub(crate) struct Options {
     #[arg(long)]
     one_process: bool,
 
-    /// Serve although the sandbox of sessions is weak: the system's kernel lacks Landlock or seccomp,
-    /// or this node's key is where every session reads. Code of a client may then read and change
-    /// what this user can.
+    /// Serve although the sandbox of sessions is weak: the system's kernel lacks Landlock or
+    /// seccomp, or this node's key is where every session reads. Code of a client may then read and
+    /// change what this user can.
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with = "one_process")]
     accept_weak_sandbox: bool,

@@ -39,7 +39,7 @@ pub const RETIRED_DUE: usize = usually(4096, 8);
 pub const BATCH: usize = usually(256, 3);
 
 /// Events that a command may list: half of the waits that can be counted.
-pub const MOST_LISTED: usize = usually(crate::state::MAX_WAITS as usize / 2, 1 << 12);
+pub const MOST_LISTED: usize = usually((1 << 25) - 1, 1 << 12);
 
 /// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
 pub const MOST_WAITS: u32 = usually(64, 64) as u32;

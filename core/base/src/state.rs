@@ -21,6 +21,7 @@
 //! 4. Cancelling does not touch this word, so the holder of the last wait of a
 //!    command may resolve it with a plain store: nobody else writes the word.
 
+use crate::limits::MOST_LISTED;
 use crate::sync::{AtomicU32, Ordering};
 
 /// A wait of this command failed: it must not run, its cause is stored.
@@ -33,6 +34,7 @@ pub const WANT_EACH: u32 = 1 << 30;
 const COUNT: u32 = (1 << 26) - 1;
 /// The most waits that one command may have.
 pub const MAX_WAITS: u32 = COUNT;
+const _: () = assert!(MOST_LISTED <= MAX_WAITS as usize / 2);
 
 /// The state of a command after a wait was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,8 +142,8 @@ fn join(waiter: &Waiter<'_>) -> Result<()> {
     waiter.rest()
 }
 
-/// A thread in a task is not at work, while this lives. It comes back as this is dropped, in a panic
-/// too.
+/// A thread in a task is not at work, while this lives. It comes back as this is dropped, in a
+/// panic too.
 struct Absence<'a> {
     workers: &'a Workers,
     is_wait: bool,

@@ -1,9 +1,10 @@
 //! The first check of a process, made while its thread unwinds: the panic hook cannot be changed
 //! there. A process of its own, with one test.
+#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 use quipu_kernel::{
-    Accelerator, BlockScratch, GlobalMut, Kernel, KernelError, RawMut, RunOptions, Unpartitioned,
-    WorkDivision, erase,
+    Accelerator, BlockScratch, GlobalMut, GroupKernel, Kernel, KernelError, RawMut, RunOptions,
+    Unpartitioned, WorkDivision, erase,
 };
 use std::panic::catch_unwind;
 

@@ -1,4 +1,4 @@
-//! `let [i, j] = acc.index(Grid, Threads);`: indices and extents taken apart as arrays are.
+//! Indices and extents that are taken apart as arrays: `let [i, j] = acc.index(Grid, Threads);`.
 //!
 //! A pattern of Rust's is one of an array alone. So rustc gets the array of the components.
 

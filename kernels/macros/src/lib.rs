@@ -14,6 +14,7 @@
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
 //! | `written_first.rs` | shared arrays that devices need not set to zero |
+//! | `components.rs` | arrays as patterns of indices, extents and positions |
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs`, `passed.rs` | parameters, their types, generics |
 //! | `scope.rs` | the state of what is written: variables, loops, refusals |

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// The longest time for which anybody waits. What is asked to last longer lasts as long as a program
-/// does anyway.
+/// The longest time for which anybody waits. What is asked to last longer lasts as long as a
+/// program does anyway.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// The moment so long from now. A user gives the time, which may be so long that the system has no

@@ -15,7 +15,8 @@
 //!
 //! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has
 //! accepted that ([`weaknesses`]): code of a client's could read and change the user's files, or
-//! reach the network. It finds the node's key even then only where the system gives no namespaces. All other parts that the kernel does not have are left out, and logged.
+//! reach the network. It finds the node's key even then only where the system gives no namespaces.
+//! All other parts that the kernel does not have are left out, and logged.
 //!
 //! # What vendors' drivers need of it
 //!

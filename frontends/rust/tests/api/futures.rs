@@ -450,8 +450,11 @@ fn callbacks_may_enqueue_and_their_panics_stay() {
 /// As many calls inside of each other would fit on no stack.
 const STEPS: usize = 1_000_000;
 
+/// Has a function called once something is over that is over already.
+type Ask = fn(Box<dyn FnOnce() + Send>);
+
 /// Asks for a callback, and has it ask for the next one, so often; says when that is done.
-fn step(ask: fn(Box<dyn FnOnce() + Send>), left: usize, done: Sender<()>) {
+fn step(ask: Ask, left: usize, done: Sender<()>) {
     if left == 0 {
         return done.send(()).unwrap();
     }
@@ -475,7 +478,7 @@ fn given() -> WhenAny<Event> {
 
 #[test]
 fn callbacks_of_what_is_over_do_not_nest_without_bound() {
-    let asks: [fn(Box<dyn FnOnce() + Send>); 6] = [
+    let asks: [Ask; 6] = [
         |call| over().on_complete(|_| call()),
         |call| when_all([over()]).on_complete(|_| call()),
         |call| when_all((over(), over())).on_complete(|_| call()),

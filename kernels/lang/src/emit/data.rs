@@ -140,8 +140,8 @@ impl<T> Incomparable for &Variants<T> {}
 /// It is implemented by that derive, not by hand.
 ///
 /// # Safety
-/// If `ANY_BITS`, any initialised bytes are a value, and if `HAS_ZERO`, zeros are. If `is_value` says
-/// that bytes are one, they are.
+/// If `ANY_BITS`, any initialised bytes are a value, and if `HAS_ZERO`, zeros are. If `is_value`
+/// says that bytes are one, they are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's data",
     label = "other devices do not know how this lies in memory",

@@ -30,8 +30,8 @@
 //! 11. [`notes`]: notes on this for the kernel's user, if somebody asks.
 //! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version
 //!     without the test.
-//! 13. [`waits`]: there are no inner cuts where a work-item may hold what others wait for, by atomic
-//!     operations.
+//! 13. [`waits`]: there are no inner cuts where a work-item may hold what others wait for, by
+//!     atomic operations.
 
 mod access;
 mod common;

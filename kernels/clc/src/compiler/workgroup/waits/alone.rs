@@ -4,8 +4,9 @@
 //! at hand as a turn begins, while nobody else changes memory. Where a branch depends on that, both
 //! ways are taken. If all ways leave the loop after few turns, the work-item waits for nobody: it
 //! goes round again only if another thread has come between. So does an exchange that is tried with
-//! the number that memory has, in all its forms, and `while (atomic_xchg(p, atomic_xchg(p, 0) + x))`.
-//! A lock is none of these: one way is that it is taken, and stays so.
+//! the number that memory has, in all its forms, and
+//! `while (atomic_xchg(p, atomic_xchg(p, 0) + x))`. A lock is none of these: one way is that it is
+//! taken, and stays so.
 //!
 //! A turn that does not leave may still be one that no other work-item can help: if each shared
 //! number that it has read is final, or each that the turn before has. A number is final if all
