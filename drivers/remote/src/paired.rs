@@ -4,7 +4,6 @@ use crate::{Compression, Met, Options, RemoteDriver, meet, together};
 #[cfg(feature = "discovery")]
 use quipu_discovery::Heard;
 use quipu_environment::{COMPRESSION, HOME, NODES, SPIN};
-#[cfg(feature = "discovery")]
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
