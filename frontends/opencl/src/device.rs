@@ -488,7 +488,11 @@ impl Device {
             CL_DEVICE_ADDRESS_BITS => {
                 answer.value::<cl_uint>(features().address_bits.unwrap_or(usize::BITS))
             }
-            CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(properties.max_buffer),
+            // A node gives its clients less memory than a buffer of the device could have.
+            CL_DEVICE_MAX_MEM_ALLOC_SIZE => {
+                let most = properties.max_buffer.min(properties.global_memory);
+                answer.value::<cl_ulong>(most)
+            }
             CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
             CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
                 answer.value::<cl_ulong>(self.constant_bytes())

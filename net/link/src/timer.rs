@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// The moment so long from now. A user gives the time, which may be so long that the system has no
-/// such moment: then it is [a late one](LONGEST).
+/// such moment: then it is a late one.
 #[must_use]
 pub fn deadline_after(time: Duration) -> Instant {
     Instant::now() + time.min(LONGEST)
