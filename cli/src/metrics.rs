@@ -436,10 +436,10 @@ mod tests {
             String::new()
         };
         answer_all(listener, LONG, page).unwrap();
-        let asking: Vec<_> = (0..2 * MOST)
-            .map(|_| ask(address, "GET /metrics HTTP/1.1\r\n\r\n"))
-            .collect();
+        let mut asking = Vec::new();
         for number in 0..2 * MOST {
+            // One whose connection is closed has begun.
+            asking.push(ask(address, "GET /metrics HTTP/1.1\r\n\r\n"));
             if number >= MOST {
                 go.send(()).unwrap();
             }

@@ -131,15 +131,26 @@ fn join(waiter: &Waiter<'_>) -> Result<()> {
     let (_waits, refused) = Absence::begin(workers, true);
     match refused {
         // The wait may be for the task that has no thread.
-        Some(error) if !waiter.has_deadline() && !waiter.is_done() => {
+        Some(Refused {
+            error,
+            is_nobody_at_work: true,
+        }) if !waiter.has_deadline() && !waiter.is_done() => {
             return Err(workers.no_thread(&error));
         }
-        refused => refused.iter().for_each(log_refused),
+        refused => refused
+            .iter()
+            .for_each(|refused| log_refused(&refused.error)),
     }
     if let Some(on_wait) = workers.on_wait.get() {
         on_wait();
     }
     waiter.rest()
+}
+
+/// The system has given no thread.
+struct Refused {
+    error: io::Error,
+    is_nobody_at_work: bool,
 }
 
 /// A thread in a task is not at work, while this lives. It comes back as this is dropped, in a
@@ -152,13 +163,17 @@ struct Absence<'a> {
 impl<'a> Absence<'a> {
     /// Leaves the place of this thread to another: for a wait, or for a shorter moment. Gives why
     /// the system gives no thread, if there should be one.
-    fn begin(workers: &'a Arc<Workers>, is_wait: bool) -> (Self, Option<io::Error>) {
+    fn begin(workers: &'a Arc<Workers>, is_wait: bool) -> (Self, Option<Refused>) {
         // Before the lock: its end takes that, too.
         let absence = Self { workers, is_wait };
         let mut state = workers.state();
         state.leave(WHOSE.get());
         state.waiting += usize::from(is_wait);
-        let refused = workers.start_if_due(&mut state);
+        // Another thread that is at work looks for tasks when it is done.
+        let refused = workers.start_if_due(&mut state).map(|error| Refused {
+            error,
+            is_nobody_at_work: state.counted == 0,
+        });
         drop(state);
         // For a user's task, which may have had to wait for this one.
         workers.wake.notify_one();
@@ -250,7 +265,9 @@ impl Workers {
             return wait();
         }
         let (_aside, refused) = Absence::begin(self, false);
-        refused.iter().for_each(log_refused);
+        refused
+            .iter()
+            .for_each(|refused| log_refused(&refused.error));
         wait()
     }
 

@@ -291,7 +291,14 @@ impl Device {
                 told.unwrap_or(LEAST_CONSTANT_BYTES)
             }
         };
-        most.min(self.core.properties().max_buffer)
+        most.min(self.largest_buffer())
+    }
+
+    /// The bytes of the largest buffer. A node gives its clients less memory than a buffer of its
+    /// device could have.
+    pub(crate) fn largest_buffer(&self) -> u64 {
+        let properties = self.core.properties();
+        properties.max_buffer.min(properties.global_memory)
     }
 
     /// The number of bytes that the first byte of a sub-buffer is a multiple of for a kernel:
@@ -488,11 +495,7 @@ impl Device {
             CL_DEVICE_ADDRESS_BITS => {
                 answer.value::<cl_uint>(features().address_bits.unwrap_or(usize::BITS))
             }
-            // A node gives its clients less memory than a buffer of the device could have.
-            CL_DEVICE_MAX_MEM_ALLOC_SIZE => {
-                let most = properties.max_buffer.min(properties.global_memory);
-                answer.value::<cl_ulong>(most)
-            }
+            CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(self.largest_buffer()),
             CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
             CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
                 answer.value::<cl_ulong>(self.constant_bytes())

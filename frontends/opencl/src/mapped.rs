@@ -43,9 +43,18 @@ struct Mapping {
     /// The command of that call, unless it is known to have succeeded. None also while the call
     /// enqueues it.
     command: Option<Event>,
+    /// The command that maps, while the mapping is given back, unless it is known to have
+    /// succeeded.
+    mapped: Option<Event>,
 }
 
 impl Mapping {
+    /// The program has the mapping again, if it ever had it.
+    fn keep(&mut self) {
+        self.call = Call::Map;
+        self.command = self.mapped.take();
+    }
+
     /// Looks at how the command ended; false if the mapping is gone.
     fn stays(&mut self) -> bool {
         let Some(command) = self.command.take_if(|command| is_finished(command)) else {
@@ -55,8 +64,8 @@ impl Mapping {
         match self.call {
             Call::Map => !has_failed,
             Call::Unmap => {
-                self.call = Call::Map;
-                has_failed
+                self.keep();
+                has_failed && self.stays()
             }
         }
     }
@@ -92,6 +101,7 @@ impl Mapped {
             map,
             call: Call::Map,
             command: None,
+            mapped: None,
         });
         Ok(())
     }
@@ -107,7 +117,7 @@ impl Mapped {
         let place = place.or_else(|| known.iter().rposition(is_meant));
         let meant = &mut known[place.ok_or(Code(CL_INVALID_VALUE))?];
         meant.call = Call::Unmap;
-        meant.command = None;
+        meant.mapped = meant.command.take();
         Ok(meant.map)
     }
 
@@ -131,7 +141,7 @@ impl Mapped {
         if let Some(place) = Self::under_way(&known, map, Call::Unmap) {
             match command {
                 Some(command) => known[place].command = Some(command),
-                None => known[place].call = Call::Map,
+                None => known[place].keep(),
             }
         }
     }

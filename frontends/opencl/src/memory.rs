@@ -327,10 +327,7 @@ fn make(
 ) -> Result<*mut c_void> {
     let context = Ref::<Context>::of(context)?;
     let flags = flags(said)?;
-    let most = context
-        .devices
-        .iter()
-        .map(|device| device.core.properties().max_buffer);
+    let most = context.devices.iter().map(|device| device.largest_buffer());
     ensure(
         size != 0 && most.max().is_some_and(|most| size as u64 <= most),
         CL_INVALID_BUFFER_SIZE,

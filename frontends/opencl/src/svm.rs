@@ -166,7 +166,7 @@ pub(crate) unsafe extern "C" fn svm_alloc(
         };
         let mut devices = context.devices.iter();
         let fits = devices.any(|device| {
-            capabilities(device) & least != 0 && size as u64 <= device.core.properties().max_buffer
+            capabilities(device) & least != 0 && size as u64 <= device.largest_buffer()
         });
         ensure(fits, CL_INVALID_VALUE)?;
         context.shared.allocate(size, alignment, Purpose::Shared)

@@ -72,7 +72,7 @@ unsafe fn allocate(
         let is_shared = kind == CL_MEM_TYPE_SHARED_INTEL;
         // SAFETY: as the caller promises.
         let flags = unsafe { flags(properties, is_shared) }?;
-        let holds = |device: &Ref<Device>| size as u64 <= device.core.properties().max_buffer;
+        let holds = |device: &Ref<Device>| size as u64 <= device.largest_buffer();
         let fits = match &device {
             Some(device) => holds(device),
             None => {

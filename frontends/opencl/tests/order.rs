@@ -618,6 +618,14 @@ fn a_mapping_is_there_unless_its_command_fails() {
     let pointer = map(Some(&failed));
     setup.finish();
     assert_eq!((count(), unmap(pointer, None)), (0, CL_INVALID_VALUE));
+    // It fails after it was given back, by a command that fails as well.
+    let late = user(&setup);
+    let pointer = map(Some(&late));
+    ok(unmap(pointer, Some(&late)));
+    // SAFETY: a handle.
+    ok(unsafe { clSetUserEventStatus()(late, -5) });
+    setup.finish();
+    assert_eq!((count(), unmap(pointer, None)), (0, CL_INVALID_VALUE));
     // A part that is mapped to be written cannot be mapped again, and this one is not.
     let pointer = map(None);
     setup.finish();

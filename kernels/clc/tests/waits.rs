@@ -428,6 +428,11 @@ const ENDING: &[(&str, &str)] = &[
          for (int k = 0; k < n; k++) s += x[k * N + i];",
     ),
     (
+        "a lock that is given back by a plain store through another argument",
+        "while (atomic_xchg(numbers, 1)); for (int k = 0; k < n; k++) s += x[k * N + i]; same[7] += 1; mem_fence(CLK_GLOBAL_MEM_FENCE); same[0] = 0;
+         for (int k = 0; k < n; k++) s += x[k * N + i];",
+    ),
+    (
         "two locks, one within the other",
         "while (atomic_xchg(numbers, 1)); for (int k = 0; k < n; k++) s += x[k * N + i];
          while (atomic_xchg(numbers + 1, 1)); for (int k = 0; k < n; k++) s += x[k * N + i];
@@ -480,7 +485,7 @@ const ENDING: &[(&str, &str)] = &[
 fn a_kernel_ends_in_which_work_items_hold_what_others_wait_for() {
     for (name, body) in ENDING {
         let source = format!(
-            "kernel void k(global const int *x, global int *numbers, global int *out, int n) {{
+            "kernel void k(global const int *x, global int *numbers, global int *out, int n, global int *same) {{
                 int i = get_global_id(0), N = get_global_size(0), l = get_local_id(0), g = get_group_id(0), s = 0;
                 {body} out[i] = s; }}"
         );
@@ -496,6 +501,7 @@ fn a_kernel_ends_in_which_work_items_hold_what_others_wait_for() {
             launch.memory(&numbers);
             launch.memory(&out);
             launch.value(9_i32);
+            launch.memory(&numbers);
             launch.run(&program, "k");
             assert_eq!(numbers[7], count as i32, "{name}, {local} x {groups}");
         }

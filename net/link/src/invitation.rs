@@ -229,9 +229,9 @@ impl Invitations {
             Some(taken_up_by) if taken_up_by == client => return clients.find(client),
             Some(_) => return Ok(None),
         }
-        let (rights, until) = (found.rights.clone(), found.until);
+        let rights = found.rights.clone();
         self.write(&kept, &locked)?;
-        let times = (now, until);
+        let times = (now, now.saturating_add(GOOD_FOR));
         clients
             .enrol(client, name, rights, times, &locked)
             .map(Some)

@@ -202,7 +202,7 @@ fn make(
     let image = Image::new(format, &desc, !pointer.is_null())?;
     let size = image.size()?;
     let most = context.devices.iter();
-    let most = most.map(|device| device.core.properties().max_buffer);
+    let most = most.map(|device| device.largest_buffer());
     ensure(
         most.max().is_some_and(|most| size <= most),
         CL_INVALID_IMAGE_SIZE,

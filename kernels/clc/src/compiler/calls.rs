@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 /// The beginning of the names of functions that stay.
 const KEPT: &str = "quipu.kept.";
 
-/// The fewest copies of a function that inlining may not make, and the fewest instructions of all
-/// of them.
+/// The fewest copies of a function that inlining may not make in a kernel, and the fewest
+/// instructions of all of them.
 const COPIES: usize = 256;
 const INSTRUCTIONS: usize = 8192;
 
@@ -50,7 +50,7 @@ pub(super) fn keep(context: Context, module: Module, kernels: &[Value]) {
         callers,
         sizes,
         shared,
-        kernels: kernels.iter().copied().collect(),
+        kernels: kernels.to_vec(),
         known: HashMap::new(),
         kept: HashSet::new(),
         open: HashSet::new(),
@@ -66,50 +66,55 @@ pub(super) fn keep(context: Context, module: Module, kernels: &[Value]) {
     }
 }
 
-/// The number of copies of functions that inlining makes.
+/// The number of copies of functions that inlining makes in each kernel.
 struct Copies {
     /// The functions that call one, each as often as it does.
     callers: HashMap<Value, Vec<Value>>,
     sizes: HashMap<Value, usize>,
     shared: Vec<Value>,
-    kernels: HashSet<Value>,
-    known: HashMap<Value, usize>,
+    kernels: Vec<Value>,
+    known: HashMap<Value, Vec<usize>>,
     kept: HashSet<Value>,
     /// Those that are being counted: one of them calls itself, which is refused later.
     open: HashSet<Value>,
 }
 
 impl Copies {
-    fn of(&mut self, function: Value) -> usize {
+    /// Those of a function, by kernel.
+    fn of(&mut self, function: Value) -> Vec<usize> {
         if let Some(known) = self.known.get(&function) {
-            return *known;
+            return known.clone();
         }
+        let mut copies: Vec<usize> = self
+            .kernels
+            .iter()
+            .map(|kernel| usize::from(*kernel == function))
+            .collect();
         if !self.open.insert(function) {
-            return 0;
+            return copies;
         }
-        let callers = self.callers.get(&function).cloned().unwrap_or_default();
-        let mut count = usize::from(self.kernels.contains(&function));
-        for caller in callers {
-            let copies = self.of(caller);
-            let copies = if self.kept.contains(&caller) {
-                1
-            } else {
-                copies
-            };
-            count = count.saturating_add(copies);
+        for caller in self.callers.get(&function).cloned().unwrap_or_default() {
+            let of_caller = self.of(caller);
+            let is_kept = self.kept.contains(&caller);
+            for (own, of_caller) in copies.iter_mut().zip(of_caller) {
+                let more = if is_kept { of_caller.min(1) } else { of_caller };
+                *own = own.saturating_add(more);
+            }
         }
         self.open.remove(&function);
-        self.known.insert(function, count);
-        let instructions = self.sizes[&function].saturating_mul(count);
-        if count >= COPIES
+        let most = copies.iter().copied().max().unwrap_or(0);
+        self.known.insert(function, copies.clone());
+        let instructions = self.sizes[&function].saturating_mul(most);
+        if most >= COPIES
             && instructions >= INSTRUCTIONS
             && !self.kernels.contains(&function)
+            && !are_kept(&function.name())
             && !has_attribute(function, "alwaysinline")
             && self.may_stay(function, &mut Vec::new())
         {
             self.kept.insert(function);
         }
-        count
+        copies
     }
 
     /// True if a work-item may run a function by itself, and all that it calls, those in `within`

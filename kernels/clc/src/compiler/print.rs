@@ -128,7 +128,6 @@ pub(super) fn lower(context: Context, module: Module) {
                 }
             }
         }
-        arguments.extend(passed);
         arguments.insert(0, global_text(context, module, &format));
         LLVMBuildCall2(
             builder,

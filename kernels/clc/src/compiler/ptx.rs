@@ -151,7 +151,7 @@ pub(super) fn compile(
         LLVMSetValueName2(parameter, name.as_ptr().cast(), name.len());
     }
     let machine = machine(capability)?;
-    print::lower(context, module);
+    print::lower(context, module)?;
     module.run("globaldce", machine)?;
     let mut text = adapted(&module.text(), kernel);
     let required = sub_groups::numbers(context, function, "reqd_work_group_size");

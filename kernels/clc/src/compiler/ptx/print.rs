@@ -3,19 +3,27 @@
 //! That function, `vprintf`, takes a format of the C library and the address of the arguments. They
 //! lie one after the other, each at a multiple of its size.
 
+use super::super::Fault;
 use super::super::llvm::*;
 
 /// The address space of pointers that may point to any.
 const GENERIC: u32 = 4;
 
+/// The most arguments that the driver prints in a call, beside the format.
+const MOST_ARGUMENTS: usize = 32;
+
 /// The driver's function.
 pub(super) const FUNCTION: &str = "vprintf";
 
-/// Makes each call of `printf` one of the driver's function. The calls have formats of the C
-/// library by now, and their results are not used.
-pub(super) fn lower(context: Context, module: Module) {
+/// Makes each call of `printf` one of the driver's function. Calls of constant formats have formats
+/// of the C library by now.
+///
+/// # Errors
+/// If a call has more arguments than the driver prints, or prints a vector by a format that is not
+/// constant.
+pub(super) fn lower(context: Context, module: Module) -> Result<(), Fault> {
     if module.function("printf").is_none() {
-        return;
+        return Ok(());
     }
     let number = LLVMIntTypeInContext(context, 32);
     let pointer = LLVMPointerTypeInContext(context, GENERIC);
@@ -31,13 +39,26 @@ pub(super) fn lower(context: Context, module: Module) {
             let mut passed: Vec<Value> = call.operands().collect();
             passed.pop();
             let arguments = passed.split_off(1);
+            let is_vector = |one: &Value| one.ty().kind() == kind::VECTOR;
+            if arguments.len() > MOST_ARGUMENTS || arguments.iter().any(is_vector) {
+                return Err(refused());
+            }
             let format = generic(builder, call, passed[0], pointer);
             let list = list(context, builder, function, call, &arguments);
             let list = generic(builder, call, list, pointer);
             LLVMBuildCall2(builder, of, print, [format, list].as_ptr(), 2, UNNAMED);
+            LLVMReplaceAllUsesWith(call, LLVMConstInt(number, 0, 0));
             LLVMInstructionEraseFromParent(call);
         }
     }
+    Ok(())
+}
+
+fn refused() -> Fault {
+    Fault::Refused(format!(
+        "error: 'printf' prints at most {MOST_ARGUMENTS} numbers at a time on NVIDIA's GPUs, and vectors by a constant format \
+         alone; print in several calls"
+    ))
 }
 
 /// Memory of the function's own that the arguments are put into before the call.

@@ -71,10 +71,24 @@ impl Order {
                 .collect()
         };
         let changes = any(&|one| is_change(one));
+        let writes = |one: Value, to: &[Place]| {
+            written(one).is_some_and(|at| Place::any_meet(&places(at), to))
+        };
+        // Without a write that ends the wait, it ends by another argument for the same memory. A loop
+        // that waits may begin by one write, and ends what it has begun by another.
+        let ends_of = |nodes: &dyn Fn(usize) -> bool| {
+            let nodes = (0..count).filter(|at| nodes(*at));
+            let all = nodes.flat_map(|at| &graph.nodes[at].body);
+            all.filter(|one| writes(**one, &awaited)).count()
+        };
+        let is_end_seen = ends_of(&|at| !within(at)) > 0
+            || waiting.iter().any(|of| ends_of(&|at| of.nodes[at]) > 1);
         let owes = any(&|one| {
-            is_change(one)
-                || calls::is_call(one)
-                || written(one).is_some_and(|to| Place::any_meet(&places(to), &awaited))
+            let ends = || match is_end_seen {
+                true => writes(one, &awaited),
+                false => written(one).is_some_and(|at| Place::any_share(&places(at), &awaited)),
+            };
+            is_change(one) || calls::is_call(one) || ends()
         });
         let mut leads: Vec<bool> = (0..count).map(within).collect();
         backwards(graph, &mut leads);

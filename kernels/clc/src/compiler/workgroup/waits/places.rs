@@ -24,6 +24,16 @@ impl Place {
                 && (self.of.is_none() || other.of.is_none() || self.of == other.of)
     }
 
+    /// True if some of these may be the same memory as some of those, if two arguments may be.
+    pub(super) fn any_share(these: &[Self], those: &[Self]) -> bool {
+        let share = |one: &Self, other: &Self| {
+            one.space == other.space || one.space == GENERIC || other.space == GENERIC
+        };
+        these
+            .iter()
+            .any(|one| those.iter().any(|other| share(one, other)))
+    }
+
     /// True if some of these are the same memory as some of those.
     pub(super) fn any_meet(these: &[Self], those: &[Self]) -> bool {
         these
