@@ -184,12 +184,12 @@ fn an_insecure_node_lets_everybody_in_and_says_so() {
         .map(Serving)
         .unwrap();
     let lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
-    let lines: Vec<String> = lines.take(5).map(Result::unwrap).collect();
+    let lines: Vec<String> = lines.take(6).map(Result::unwrap).collect();
     assert!(
-        lines[3].starts_with("INSECURE: whoever reaches it"),
+        lines[4].starts_with("INSECURE: whoever reaches it"),
         "{lines:?}"
     );
-    let address = lines[4].strip_prefix("quipu pair --insecure ").unwrap();
+    let address = lines[5].strip_prefix("quipu pair --insecure ").unwrap();
     let paired = output(&client, &["pair", "--insecure", address]);
     assert!(paired.status.success(), "{paired:?}");
     assert!(String::from_utf8_lossy(&paired.stdout).starts_with("paired with lab at 127.0.0.1:"));
