@@ -5,9 +5,7 @@
 //! expects them:
 //!
 //! * It takes no signal that the system sends to the process: a program waits for these on threads
-//!   of its own choice. A fault of the thread itself still arrives there. A process that a user's
-//!   code starts there by [`std::process::Command`] takes all signals, as that sees to it. One that
-//!   it starts by other means, such as `system` of C, takes as few as the thread.
+//!   of its own choice. A fault of the thread itself still arrives there.
 //! * Its [arithmetic](UsualArithmetic) is the usual one.
 //!
 //! Crates that run within programs start their threads so. They ask clippy to warn of the standard
@@ -129,7 +127,6 @@ impl Drop for HeldSignals {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
 
     /// True if the calling thread takes a signal of these.
     fn takes(signals: &[libc::c_int]) -> bool {
@@ -162,18 +159,6 @@ mod tests {
         });
         assert_eq!(scoped, (false, true));
         assert!(takes(&OF_PROGRAM), "the thread that starts others");
-    }
-
-    #[test]
-    fn a_process_that_a_thread_starts_takes_signals() {
-        let body = || {
-            let mut shell = std::process::Command::new("sh");
-            let ended = shell.args(["-c", "kill -TERM $$; echo goes on"]).output();
-            let ended = ended.unwrap();
-            (ended.status.signal(), ended.stdout)
-        };
-        let ended = Builder::new().start(body).unwrap().join().unwrap();
-        assert_eq!(ended, (Some(libc::SIGTERM), Vec::new()));
     }
 
     #[test]
