@@ -7,6 +7,7 @@ mod support;
 use opencl_sys::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::*;
 
 type Create = unsafe extern "C" fn(
@@ -148,8 +149,16 @@ fn queues(first: cl_command_queue_properties) -> (Setup, cl_command_queue) {
     (setup, queue)
 }
 
+/// One test at a time: the next semaphore may have the handle of one that another test has
+/// released.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_wait_is_over_after_its_signal_whichever_is_enqueued_first() {
+    let _alone = alone();
     for order in [0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE] {
         let (setup, other) = queues(order);
         let semaphore = semaphore(&setup);
@@ -182,6 +191,7 @@ fn a_wait_is_over_after_its_signal_whichever_is_enqueued_first() {
 
 #[test]
 fn queues_in_order_keep_what_is_before_a_signal_before_what_is_after_a_wait() {
+    let _alone = alone();
     let setup = Setup::with(0);
     // SAFETY: the context's device.
     let other =
@@ -228,6 +238,7 @@ fn queues_in_order_keep_what_is_before_a_signal_before_what_is_after_a_wait() {
 
 #[test]
 fn a_signal_that_fails_or_never_comes_fails_its_wait() {
+    let _alone = alone();
     let release: Count = extension("clReleaseSemaphoreKHR");
     let (setup, other) = queues(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     for is_first in [false, true] {
@@ -257,6 +268,7 @@ fn a_signal_that_fails_or_never_comes_fails_its_wait() {
 
 #[test]
 fn what_is_wrong_with_a_semaphore_has_its_code() {
+    let _alone = alone();
     const TYPE: cl_semaphore_properties_khr = CL_SEMAPHORE_TYPE_KHR as _;
     const DEVICES: cl_semaphore_properties_khr = CL_SEMAPHORE_DEVICE_HANDLE_LIST_KHR as _;
     let setup = Setup::with(0);
