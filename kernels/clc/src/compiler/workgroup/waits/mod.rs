@@ -74,8 +74,8 @@ impl Order {
         let writes = |one: Value, to: &[Place]| {
             written(one).is_some_and(|at| Place::any_meet(&places(at), to))
         };
-        // Without a write that ends the wait, it ends by another argument for the same memory. A loop
-        // that waits may begin by one write, and ends what it has begun by another.
+        // Without a write that ends the wait, it ends by another argument for the same memory. A
+        // loop that waits may begin by one write, and ends what it has begun by another.
         let ends_of = |nodes: &dyn Fn(usize) -> bool| {
             let nodes = (0..count).filter(|at| nodes(*at));
             let all = nodes.flat_map(|at| &graph.nodes[at].body);
