@@ -436,17 +436,16 @@ mod tests {
             String::new()
         };
         answer_all(listener, LONG, page).unwrap();
-        let mut asking = Vec::new();
         for number in 0..2 * MOST {
-            // One whose connection is closed has begun.
-            asking.push(ask(address, "GET /metrics HTTP/1.1\r\n\r\n"));
+            let asks = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
             if number >= MOST {
                 go.send(()).unwrap();
             }
             assert!(begins.recv().unwrap() < MOST);
+            // A thread that has answered ends once its client has closed.
+            drop(asks);
         }
         (0..MOST).for_each(|_| go.send(()).unwrap());
-        drop(asking);
     }
 
     #[test]
