@@ -60,7 +60,7 @@ mod tests {
         let next = start + Duration::from_millis(250);
         assert_eq!(budget.take(start), Err(next));
         assert!(!budget.is_full(next));
-        // Who asks in vain pays nothing for it.
+        // A refusal takes nothing from the budget.
         assert_eq!(budget.take(start), Err(next));
         budget.take(next).unwrap();
         assert_eq!(budget.take(next), Err(next + Duration::from_millis(250)));

@@ -43,8 +43,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Takes the load of one of these devices, in place of what was said of it before. What makes
-    /// no sense is left out.
+    /// Takes the load of one of these devices, in place of its load before. A load of another
+    /// device, or one that cannot be read, is left out.
     pub(super) fn take_load(&mut self, packet: &[u8], devices: &[Device]) {
         let Some((name, count)) = decode(packet) else {
             return;

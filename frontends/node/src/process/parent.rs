@@ -169,8 +169,8 @@ impl Hosted {
     }
 }
 
-/// Sessions of a client that have ended and of which it is known why, at most, and all such
-/// clients.
+/// The most ended sessions of a client whose reasons are kept, and the most clients with such
+/// sessions.
 const REMEMBERED: (usize, usize) = (64, 256);
 
 /// The sessions that have ended last, and why each did, by client: nobody makes the node forget

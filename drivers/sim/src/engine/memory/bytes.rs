@@ -41,8 +41,8 @@ impl Bytes {
         self.copy_parts(range.clone(), std::iter::once(range))
     }
 
-    /// A copy of some bytes, of which these parts are used. Of the host's memory nothing else is
-    /// looked at, and the copy has zeros there: others may be writing it.
+    /// A copy of some bytes of which only these parts are used. In the host's memory, other
+    /// threads may write the bytes between the parts. The copy has zeros in their place.
     pub(crate) fn copy_parts(
         &self,
         range: Range<usize>,

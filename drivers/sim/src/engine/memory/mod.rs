@@ -606,7 +606,7 @@ mod tests {
         assert_eq!(space.free_bytes(), free);
     }
 
-    /// Memory of the host's of which some bytes are another's: they must not be touched.
+    /// Memory of the host. Some of its bytes belong to another thread and must not be touched.
     struct Rowed(Arc<Mutex<Vec<u8>>>);
 
     impl Rowed {
