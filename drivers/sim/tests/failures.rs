@@ -7,7 +7,7 @@ use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Misre
 use quipu_driver_sim::{SimDriver, SimQueue};
 use quipu_scheduler::driver::{Notification, Submission};
 use quipu_scheduler::error::ErrorKind;
-use quipu_scheduler::event::Waiter;
+use quipu_scheduler::event::{Waiter, may_wait};
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{
     AccessMode, Context, Device, DeviceProperties, Driver, Error, Event, QueueOptions, Request,
@@ -439,16 +439,22 @@ fn waiting_inside_a_task_or_a_callback_is_an_error_and_no_hang() {
             matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
             "{error}"
         );
-        let outcome = Arc::new(Mutex::new(None));
-        let (keep, inner) = (Arc::clone(&outcome), later.1.clone());
-        let quick = on_all(&queue, "quick", &rig.cells(1), &[], |_| Ok(()));
-        quick.on_complete(move |_| *keep.lock().unwrap() = Some(inner.wait()));
-        quick.wait().unwrap();
-        // The callback may still run after the event is over.
-        while outcome.lock().unwrap().is_none() {
-            std::thread::yield_now();
-        }
-        let error = outcome.lock().unwrap().take().unwrap().unwrap_err();
+        // This thread may call a callback as well, by a flush. There a wait is allowed, and would be
+        // for what this thread does later.
+        let error = loop {
+            let (tell, told) = std::sync::mpsc::channel();
+            let inner = later.1.clone();
+            let quick = on_all(&queue, "quick", &rig.cells(1), &[], |_| Ok(()));
+            quick.on_complete(move |_| {
+                let refused = (!may_wait()).then(|| inner.wait());
+                tell.send(refused).unwrap();
+            });
+            quick.wait().unwrap();
+            // The callback may still run after the event is over.
+            if let Some(refused) = told.recv().unwrap() {
+                break refused.unwrap_err();
+            }
+        };
         assert!(
             matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
             "{error}"
