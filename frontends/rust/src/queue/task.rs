@@ -16,6 +16,11 @@ impl Queue {
     ///
     /// The closure owns its data: it may run after the caller has returned.
     ///
+    /// Its thread blocks the signals that the system sends to a process, as SIGTERM, and a process
+    /// that the closure starts inherits that: `kill` does not end it, and its alarms do not ring.
+    /// Start such a process on a thread of your own, or unblock the signals in it
+    /// (`std::os::unix::process::CommandExt::pre_exec`).
+    ///
     /// ```compile_fail,E0373
     /// # fn test(queue: &quipu::Queue) -> quipu::Result<()> {
     /// let local = String::from("gone before the task runs");
