@@ -208,3 +208,97 @@ fn a_waker_of_a_marker_blocks_for_what_it_lets_go() {
     task.wait().unwrap();
     drop(future);
 }
+
+/// Ends what it is handed, at once.
+struct Ends;
+
+// SAFETY: a command's code and memory are not used.
+unsafe impl Driver for Ends {
+    fn name(&self) -> &'static str {
+        "ends"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        devices::one("ends")
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            command.finish(Ok(()), &mut ToDrivers);
+        }
+    }
+}
+
+#[test]
+fn a_waker_waits_for_what_a_callback_of_its_event_brings_about() {
+    let driver: Arc<dyn Driver> = Arc::new(Ends);
+    let devices = Device::all_of(&driver).unwrap();
+    let context = quipu_scheduler::Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], Default::default()).unwrap();
+    // With dependants, the end gathers.
+    for dependants in 0..3 {
+        let (gate, brought_about) = (UserEvent::new(), UserEvent::new());
+        let (tell, told) = mpsc::channel();
+        let awaited = brought_about.event();
+        let future = calling(&gate.event(), move || tell.send(awaited.wait()).unwrap());
+        gate.event().on_complete(move |_| brought_about.complete());
+        let request = Request {
+            waits: &[gate.event()],
+            ..Request::default()
+        };
+        for _ in 0..dependants {
+            drop(queue.host_task(|_| Ok(()), &request).unwrap());
+        }
+        std::thread::spawn(|| gate.complete());
+        let outcome = told.recv_timeout(PATIENCE);
+        outcome.expect("its callback is not called").unwrap();
+        drop(future);
+    }
+}
+
+#[test]
+fn a_waker_that_has_waited_has_no_further_callback_called() {
+    let (gate, first, second) = (UserEvent::new(), UserEvent::new(), UserEvent::new());
+    let (awaited, last) = (first.event(), second.event());
+    let (tell, told) = mpsc::channel();
+    let future = calling(&gate.event(), move || {
+        awaited.wait().unwrap();
+        second.complete();
+        tell.send(()).unwrap();
+    });
+    gate.event().on_complete(move |_| first.complete());
+    gate.event().on_complete(move |_| last.wait().unwrap());
+    std::thread::spawn(|| gate.complete());
+    let outcome = told.recv_timeout(PATIENCE);
+    outcome.expect("a callback waits for what comes after the wait");
+    drop(future);
+}
+
+#[test]
+fn a_waker_that_waits_for_a_limited_time_has_no_callback_called() {
+    let driver: Arc<dyn Driver> = Arc::new(Ends);
+    let devices = Device::all_of(&driver).unwrap();
+    let context = quipu_scheduler::Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], Default::default()).unwrap();
+    let (gate, never, later) = (UserEvent::new(), UserEvent::new(), UserEvent::new());
+    let request = Request {
+        waits: &[never.event()],
+        ..Request::default()
+    };
+    drop(queue.host_task(|_| Ok(()), &request).unwrap());
+    // Its event is shown when the one before is over, too.
+    let held_back = queue.host_task(|_| Ok(()), &Request::default()).unwrap();
+    let last = later.event();
+    let (tell, told) = mpsc::channel();
+    let future = calling(&gate.event(), move || {
+        assert!(held_back.wait_timeout(Duration::from_millis(1)).is_err());
+        later.complete();
+        tell.send(()).unwrap();
+    });
+    gate.event().on_complete(move |_| last.wait().unwrap());
+    std::thread::spawn(|| gate.complete());
+    let outcome = told.recv_timeout(PATIENCE);
+    outcome.expect("a callback waits for what comes after the wait");
+    never.complete();
+    drop(future);
+}

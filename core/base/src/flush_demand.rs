@@ -1,8 +1,8 @@
-//! Flush demands: each stands for a future or a callback for which later enqueues are flushed. They
-//! are counted by context.
+//! Flush demands: each stands for a future, a callback or a long wait for which later enqueues are
+//! flushed. They are counted by context.
 //!
-//! A future cannot flush again and again as a thread that waits does, so an enqueue does it in its
-//! place: see the core's `queue::flush`.
+//! None of these flushes again and again, so an enqueue does it in its place: see the core's
+//! `queue::flush`.
 
 use crate::process;
 use crate::sync::lock;
@@ -24,8 +24,8 @@ fn by_context() -> MutexGuard<'static, BTreeMap<Option<u32>, usize>> {
     lock(&BY_CONTEXT)
 }
 
-/// The flush demand of a future or a callback for an event. Dropped when that is told, or wants
-/// nothing any more.
+/// The flush demand of a future, a callback or a wait for an event. Dropped when that is told, or
+/// wants nothing any more.
 #[derive(Debug)]
 pub struct FlushDemand(Whose);
 
@@ -38,8 +38,8 @@ enum Whose {
 }
 
 impl FlushDemand {
-    /// The demand of an observer that is about to be registered, for an event of this context or of
-    /// the host. Its owner flushes after that.
+    /// The demand of an observer that is registered, or about to be, for an event of this context
+    /// or of the host. Its owner flushes after that.
     #[must_use]
     pub fn new(context: Option<u32>) -> Self {
         if process::is_forked() {

@@ -158,7 +158,8 @@ thread_local! {
     static OTHERS_END: Cell<u64> = const { Cell::new(0) };
     /// Callbacks of finished events.
     static CALLS: List<Arc<Observer>> = const { List::new() };
-    /// The number of reasons to keep callbacks: commands that this thread has yet to run.
+    /// The number of reasons to keep callbacks: commands that this thread has yet to run, wakers
+    /// that it is inside of.
     static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
     static CALLING: Cell<bool> = const { Cell::new(false) };
@@ -243,7 +244,7 @@ pub(super) fn drain() {
         loop {
             hand_over_ready();
             let Some(waker) = take_waker() else { break };
-            fire(&waker);
+            call_waker(&waker);
         }
     }
     if waits {
@@ -443,8 +444,16 @@ pub(crate) fn wake() {
         return;
     }
     while let Some(waker) = take_waker() {
-        fire(&waker);
+        call_waker(&waker);
     }
+}
+
+/// Calls a waker, and no callback meanwhile, unless the waker waits: a callback may wait for what
+/// the waker does next.
+fn call_waker(waker: &Observer) {
+    KEPT.set(KEPT.get() + 1);
+    fire(waker);
+    KEPT.set(KEPT.get() - 1);
 }
 
 /// Takes the first of the wakers that were noted, but for others'.
@@ -493,7 +502,8 @@ pub(crate) fn call_back() {
 }
 
 fn call_callbacks() {
-    if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
+    let is_through = matches!(DRAINING.get(), 0 | WAITING);
+    if !is_through || KEPT.get() != 0 || CALLING.replace(true) {
         return;
     }
     // Once the thread's wait is over, the remaining callbacks may wait for the code after it.
@@ -620,11 +630,14 @@ pub(crate) fn enter_blocking_wait<'a>(
         DRAINING.set(0);
         hand_over_ready();
     }
-    // In the middle of an end, nobody can be called back.
+    // In the middle of an end, a waker alone may need those that are called back.
+    let calls = !is_limited && (outer.draining == 0 || outer.draining == WAKING_AT.get());
     if outer.draining > 0 {
         NEEDED.set(hand_over_needed);
         DRAINING.set(WAITING);
-    } else if !is_limited {
+        KEPT.set(outer.kept + 1);
+    }
+    if calls {
         // SAFETY: taken back as the result is dropped, which borrows it; the two callers keep that
         // to the end of their waits.
         let happened = unsafe {
@@ -644,7 +657,8 @@ pub(crate) fn enter_blocking_wait<'a>(
         && !happened()
         && let Some(waker) = take_waker()
     {
-        fire(&waker);
+        call_waker(&waker);
+        call_callbacks();
     }
     Ok(outer)
 }

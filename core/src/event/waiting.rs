@@ -8,7 +8,7 @@ use crate::command::{
     Command, enter_blocking_wait, hand_over_all, hand_over_found, has_ours, running, slab,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::flush_demand;
+use crate::flush_demand::{self, FlushDemand};
 use crate::observers::{Action, Observer};
 use crate::panics::quietly;
 use crate::queue::flush::flush_for;
@@ -194,6 +194,8 @@ enum Target<'a> {
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<Deadline<'a>>,
+    /// The end of this part of a wait, by the system's clock: a user's may stand still.
+    part_ends: Option<Duration>,
     /// The driver of the goal, or of one of several events.
     driver: Option<&'a dyn Router>,
     watch: Watch,
@@ -208,10 +210,12 @@ struct Watch {
     entry: RefCell<Option<blocked::Entry>>,
     /// The beginning of the wait, by its clock.
     since: Cell<Duration>,
-    /// The time of the next look after it, and the number of looks so far.
+    /// The time of the next look after it, by the system's clock, and the number of looks so far.
     due: Cell<Duration>,
     looks: Cell<usize>,
     is_logged: Cell<bool>,
+    /// For these, commands that other threads enqueue later are flushed.
+    demands: RefCell<SmallVec<[FlushDemand; 1]>>,
     /// The reason for which it would never end, once that is found out.
     refusal: OnceCell<Error>,
     /// The panic of the wait's clock.
@@ -354,6 +358,7 @@ impl<'a> Waiter<'a> {
         Self {
             target,
             deadline,
+            part_ends: None,
             driver,
             watch: Watch::default(),
             whole: None,
@@ -363,29 +368,20 @@ impl<'a> Waiter<'a> {
     /// As this one, for so long at most: a part of it.
     #[must_use]
     pub fn for_at_most(&'a self, time: Duration) -> Self {
-        let end = self.now().saturating_add(time);
-        let end = self.deadline.map_or(end, |deadline| deadline.time.min(end));
-        let deadline = Deadline {
-            clock: self.deadline.and_then(|deadline| deadline.clock),
-            time: end,
-        };
+        let end = SystemClock.now().saturating_add(time);
         let target = match &self.target {
             Target::Events(events) => Target::Events(events),
             Target::Queue(queue, end) => Target::Queue(queue, *end),
         };
         Self {
             whole: Some(self.whole()),
-            ..Self::new(target, Some(deadline), self.driver)
+            part_ends: self.part_ends.into_iter().chain([end]).min(),
+            ..Self::new(target, self.deadline, self.driver)
         }
     }
 
     fn whole(&self) -> &Waiter<'a> {
         self.whole.unwrap_or(self)
-    }
-
-    /// The time by the clock of the wait.
-    fn now(&self) -> Duration {
-        self.read(self.deadline.map_or(&SystemClock, Deadline::clock))
     }
 
     /// True if the wait's goal has happened; or never will, and the wait is given up.
@@ -425,7 +421,7 @@ impl<'a> Waiter<'a> {
                 Ok(())
             }
         }?;
-        if self.deadline.is_none() && !self.is_done() {
+        if !self.has_deadline() && !self.is_done() {
             // The joiner came back too early.
             self.sleep();
         }
@@ -471,40 +467,44 @@ impl<'a> Waiter<'a> {
 
     /// Enters this thread among those that wait.
     fn enter(&self, most: usize) -> Result<()> {
-        let now = self.now();
-        let (since, limited) = (SystemClock.now(), self.deadline.is_some());
-        let entry = blocked::enter(self.goal(), since, limited, most)?;
+        let now = SystemClock.now();
+        let entry = blocked::enter(self.goal(), now, self.deadline.is_some(), most)?;
         *self.watch.entry.borrow_mut() = Some(entry);
-        self.watch.since.set(now);
+        self.watch.since.set(self.now());
         self.watch.due.set(now.saturating_add(LOOKS[0]));
         Ok(())
     }
 
-    /// Called before this thread sleeps. Gives the time after which it has to look after the wait,
-    /// if it has to.
-    fn until_look(&self) -> Option<Duration> {
+    /// Called before this thread sleeps. Gives the time after which it has to look after the wait.
+    fn until_look(&self) -> Duration {
         let whole = self.whole();
         let watch = &whole.watch;
         if watch.entry.borrow().is_none() && !whole.is_done() {
             // Of a thread that is inside of a command, it is entered already.
             let _ = whole.enter(0);
         }
-        Some(self.next_look()?.saturating_sub(whole.now()))
+        whole.time_to_look()
     }
 
-    /// The time at which this thread has to look after the wait next, if it has to.
-    fn next_look(&self) -> Option<Duration> {
+    /// The time after which this thread has to look after the wait next.
+    fn time_to_look(&self) -> Duration {
         let watch = &self.whole().watch;
+        let look = watch.due.get().saturating_sub(SystemClock.now());
         let log = log_after().filter(|_| !watch.is_logged.get());
-        let is_looked_after = running::is_inside() || flush_demand::is_needed() || has_ours();
-        let due = is_looked_after.then(|| watch.due.get());
-        let log = log.map(|time| watch.since.get().saturating_add(time));
-        due.into_iter().chain(log).min()
+        log.map_or(look, |time| {
+            look.min(time.saturating_sub(self.time_taken()))
+        })
     }
 
-    fn is_look_due(&self) -> bool {
-        self.next_look()
-            .is_some_and(|next| self.whole().now() >= next)
+    /// The time that the wait has taken by now.
+    fn time_taken(&self) -> Duration {
+        let whole = self.whole();
+        whole.now().saturating_sub(whole.watch.since.get())
+    }
+
+    /// The time by the clock of the wait.
+    fn now(&self) -> Duration {
+        self.read(self.deadline.map_or(&SystemClock, Deadline::clock))
     }
 
     /// Looks after the wait, if that is due, after this thread has slept, or was woken. True if it
@@ -512,15 +512,15 @@ impl<'a> Waiter<'a> {
     fn look(&self, with_flush: bool) -> bool {
         let whole = self.whole();
         let watch = &whole.watch;
-        let now = whole.now();
-        if log_after().is_some_and(|time| now >= watch.since.get().saturating_add(time))
+        if log_after().is_some_and(|time| self.time_taken() >= time)
             && !watch.is_logged.replace(true)
             && !self.is_done()
         {
-            let time = now.saturating_sub(watch.since.get());
+            let time = self.time_taken();
             let graph = blocked::wait_graph();
             quietly(|| tracing::warn!("a wait has taken {time:.1?} by now: {graph}"));
         }
+        let now = SystemClock.now();
         if now < watch.due.get() {
             return false;
         }
@@ -541,13 +541,29 @@ impl<'a> Waiter<'a> {
             if looks >= LOOKS_BEFORE_ALL && !works_alone() {
                 // Another thread may need these, which this one needs to go on.
                 hand_over_all();
+                whole.demand_flushes();
             }
-            match &self.target {
-                Target::Events(events) => flush_for(events.iter().map(|event| event.queue())),
-                Target::Queue(queue, _) => flush_for([Some(*queue)]),
-            }
+            flush_for(self.queues());
         }
         true
+    }
+
+    /// The queues of what it waits for; none for an event of the host.
+    fn queues(&self) -> SmallVec<[Option<&'static Place>; 1]> {
+        match &self.target {
+            Target::Events(events) => events.iter().map(|event| event.queue()).collect(),
+            Target::Queue(queue, _) => [Some(*queue)].into_iter().collect(),
+        }
+    }
+
+    /// Has later enqueues flushed for the rest of the wait: this thread looks seldom by now.
+    fn demand_flushes(&self) {
+        let mut demands = self.watch.demands.borrow_mut();
+        if demands.is_empty() {
+            let contexts = self.queues().into_iter();
+            let contexts = contexts.map(|queue| queue.map(Place::context_number));
+            demands.extend(contexts.map(FlushDemand::new));
+        }
     }
 
     /// The index of the first of some commands that this wait needs: one that holds the goal, as
@@ -625,8 +641,10 @@ impl<'a> Waiter<'a> {
     /// True if time is up.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        self.deadline
-            .is_some_and(|deadline| self.read(deadline.clock()) >= deadline.time)
+        self.part_ends.is_some_and(|end| SystemClock.now() >= end)
+            || self
+                .deadline
+                .is_some_and(|deadline| self.read(deadline.clock()) >= deadline.time)
     }
 
     /// Looks for a while, then sleeps, until it is done or time is up.
@@ -673,19 +691,22 @@ impl<'a> Waiter<'a> {
                 // A thread that always has something else to do is late all the same.
                 Some(Duration::ZERO) if self.is_late() => break,
                 Some(Duration::ZERO) => continue,
-                most => most.into_iter().chain(self.until_look()).min(),
+                Some(most) => most.min(self.until_look()),
+                None => self.until_look(),
             };
-            match (self.deadline, most) {
-                (None, None) => std::thread::park(),
-                (None, Some(most)) => std::thread::park_timeout(most),
-                (Some(deadline), most) => {
+            if self.is_late() {
+                break;
+            }
+            let part = self
+                .part_ends
+                .map(|end| end.saturating_sub(SystemClock.now()));
+            let most = part.map_or(most, |part| part.min(most));
+            match self.deadline {
+                None => std::thread::park_timeout(most),
+                Some(deadline) => {
                     let clock = deadline.clock();
-                    let now = self.read(clock);
-                    if now >= deadline.time {
-                        break;
-                    }
-                    let left = deadline.time - now;
-                    self.park_by(clock, most.map_or(left, |most| most.min(left)));
+                    let left = deadline.time.saturating_sub(self.read(clock));
+                    self.park_by(clock, most.min(left));
                 }
             }
             if !armed.is_done() {
@@ -701,12 +722,11 @@ impl<'a> Waiter<'a> {
     pub fn nap(&self) -> bool {
         debug_assert!(!self.has_users_clock(), "that may do anything, as to wait");
         let most = self.until_look();
-        let left = self.deadline.map(|it| it.time.saturating_sub(self.now()));
-        match left.into_iter().chain(most).min() {
-            None => std::thread::park(),
-            Some(time) => std::thread::park_timeout(time),
-        }
-        self.is_look_due()
+        let ends = self.deadline.map(|deadline| deadline.time);
+        let ends = ends.into_iter().chain(self.part_ends).min();
+        let left = ends.map(|end| end.saturating_sub(SystemClock.now()));
+        std::thread::park_timeout(left.map_or(most, |left| left.min(most)));
+        self.time_to_look().is_zero()
     }
 
     /// Looks after the wait, and may log it: a subscriber is a user's code, so nobody must count on
@@ -743,7 +763,7 @@ impl<'a> Waiter<'a> {
     /// True if it does not wait for ever.
     #[must_use]
     pub fn has_deadline(&self) -> bool {
-        self.deadline.is_some()
+        self.deadline.is_some() || self.part_ends.is_some()
     }
 
     /// True if it may be done before other work that its thread could do meanwhile: time may be up,

@@ -98,9 +98,7 @@ impl Footprint {
     /// # Errors
     /// If it is mapped, or has a content size.
     pub(crate) fn check(&self) -> Result<()> {
-        let written = self.writes.iter().map(|written| &written.range);
-        let read = self.reads.iter().map(|(range, _)| range);
-        for range in read.chain(written) {
+        for range in self.ranges() {
             let length = range.end - range.start;
             if self.memory.is_open_for(range.start, length) {
                 continue;
@@ -110,6 +108,19 @@ impl Footprint {
             }
         }
         Ok(())
+    }
+
+    /// True if some of its bytes are mapped. The object's tracker is locked.
+    pub(crate) fn is_mapped(&self) -> bool {
+        let mut ranges = self.ranges();
+        self.memory.is_mapped() && ranges.any(|range| self.memory.mapping_of(range).is_some())
+    }
+
+    /// The ranges that the graph reads, and those that it writes.
+    fn ranges(&self) -> impl Iterator<Item = &Range<u64>> {
+        let written = self.writes.iter().map(|written| &written.range);
+        let read = self.reads.iter().map(|(range, _)| range);
+        read.chain(written)
     }
 
     /// Records the launch `id` in the object's tracker, which the caller has locked: brings missing

@@ -271,7 +271,7 @@ impl Memory {
         // A thread that has waited for a queue may find its last command between its byte and its
         // list.
         tracker.for_each_user(EventId::spin_until_closed);
-        if !cold.mappings.is_empty() {
+        if self.is_mapped() {
             return Evicted::Nothing;
         }
         if !tracker.is_idle() {
@@ -366,7 +366,7 @@ impl Memory {
         // Without a write more bytes may be only here by now: another device is lost, whose copies
         // went with it.
         let is_as_it_was = tracker.writes() == writes && tracker.only_in(place.space) == ranges;
-        if !tracker.is_idle() || !is_as_it_was || !cold.mappings.is_empty() {
+        if !tracker.is_idle() || !is_as_it_was || self.is_mapped() {
             return Evicted::Busy;
         }
         tracker.written_back(place.space);

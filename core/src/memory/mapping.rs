@@ -5,17 +5,17 @@
 //! host's until the host gives them back.
 //!
 //! 1. [`HostQueue::reserve`] enqueues the *holder*, a command in the host's space with the turn's
-//!    access. It registers the mapping, so that a command that touches the range is refused: its
-//!    thread could be the one that has the mapping, and wait for itself. Then it enqueues the
-//!    *grant*, a marker that a user event holds back.
+//!    access. It registers the mapping while the memory's tracker is still locked for that. A
+//!    command that touches the range and comes later is refused: its thread could be the one that
+//!    has the mapping, and wait for itself. Then it enqueues the *grant*, a marker that a user
+//!    event holds back.
 //! 2. When the holder's waits are over, its driver, which is this module, puts
 //!    it into the ticket unfinished and completes the user event.
 //! 3. A thread that has seen the grant takes the [`Hold`]. Dropping that removes the mapping, then
 //!    finishes the holder, and the commands that wait for it go on.
 //!
-//! A command that another thread enqueued between the holder and the
-//! registration is not refused; it waits for the holder. So nobody else ever
-//! touches the bytes of a hold. A hold that is leaked keeps its bytes for good.
+//! So nobody else ever touches the bytes of a hold, and no command is enqueued meanwhile that waits
+//! for its end. A hold that is leaked keeps its bytes for good.
 
 use super::{Mapping, Memory, MemoryRef, NEXT_ID, ONE_MAPPING};
 use crate::access::{AccessMode, RawArgument};
@@ -40,19 +40,17 @@ use std::sync::{Arc, Mutex};
 impl Memory {
     /// Registers a mapping; commands that touch the range are refused until it
     /// is removed.
-    pub(super) fn add_mapping(&self, range: Range<u64>, label: String) -> u64 {
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        self.cold().mappings.push(Mapping { id, range, label });
+    pub(super) fn add_mapping(&self, mapping: Mapping) {
+        lock(&self.mappings).push(mapping);
         self.unusual.fetch_add(ONE_MAPPING, Ordering::Relaxed);
-        id
     }
 
-    /// Removes a mapping.
+    /// Removes a mapping, if it was registered.
     fn remove_mapping(&self, id: u64) {
-        let mut cold = self.cold();
-        let before = cold.mappings.len();
-        cold.mappings.retain(|mapping| mapping.id != id);
-        if cold.mappings.len() < before {
+        let mut mappings = lock(&self.mappings);
+        let before = mappings.len();
+        mappings.retain(|mapping| mapping.id != id);
+        if mappings.len() < before {
             self.unusual.fetch_sub(ONE_MAPPING, Ordering::Relaxed);
         }
     }
@@ -128,11 +126,17 @@ impl HostQueue {
             waits: &[turn],
             ..Request::default()
         };
-        let holder = self.queue.enqueue(body, 1, &request)?;
         let mapped = Registered {
-            id: memory.add_mapping(range, label.to_owned()),
             memory: memory.clone(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         };
+        let mapping = Mapping {
+            id: mapped.id,
+            range,
+            label: label.to_owned(),
+        };
+        let register = || memory.add_mapping(mapping);
+        let holder = self.queue.enqueue_and(body, &request, register)?;
         let granted = self.queue.marker(&[begun])?;
         Ok(Reservation {
             granted,
@@ -309,7 +313,7 @@ impl std::fmt::Debug for HostLease {
     }
 }
 
-/// A registered mapping; dropping it removes it.
+/// A mapping, once it is registered; dropping it removes it.
 struct Registered {
     memory: MemoryRef,
     id: u64,

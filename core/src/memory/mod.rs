@@ -28,7 +28,7 @@ use crate::command::EventId;
 use crate::error::{BufferName, Error, ErrorKind, Foreign, Result, Unit};
 use crate::panics::quietly;
 use crate::queue::place::Head;
-use crate::sync::Backoff;
+use crate::sync::{Backoff, lock};
 use owner::{Failures, Owner};
 use space::Allocator;
 use std::any::Any;
@@ -60,7 +60,7 @@ pub struct Allocation {
 
 /// A live mapping of a byte range to the host.
 #[derive(Clone, Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     id: u64,
     range: Range<u64>,
     label: String,
@@ -75,7 +75,6 @@ struct Cold {
     swapped: Vec<(SpaceId, Box<[u8]>)>,
     /// Spaces between whose allocation and the host bytes are on their way.
     moving: Vec<SpaceId>,
-    mappings: Vec<Mapping>,
     label: Option<String>,
     /// Bytes of the unit in which a user counts the object; zero, or one, if that is bytes.
     element: u64,
@@ -141,6 +140,8 @@ pub struct Memory {
     handles: AtomicU64,
     id: u64,
     cold: Mutex<Cold>,
+    /// The live mappings. Nothing is locked under this lock.
+    mappings: Mutex<Vec<Mapping>>,
     /// Told when no more bytes are on their way.
     moved: Condvar,
 }
@@ -253,6 +254,7 @@ impl Memory {
             handles: AtomicU64::new(1),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             cold: Mutex::new(Cold::default()),
+            mappings: Mutex::default(),
             moved: Condvar::new(),
         });
         MemoryRef(NonNull::from(Box::leak(object)))
@@ -405,7 +407,11 @@ impl Memory {
     /// Memory in place counts as mapped from now on, so that nobody else uses it.
     pub fn keep_for_good(&self) {
         if self.is_in_place() {
-            self.add_mapping(0..self.size, "a lost device".to_owned());
+            self.add_mapping(Mapping {
+                id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+                range: 0..self.size,
+                label: "a lost device".to_owned(),
+            });
         }
         loop {
             if let Some(handle) = self.handle_if_any() {
@@ -679,12 +685,27 @@ impl Memory {
         if end.is_none_or(|end| end > self.size) {
             return Err(self.out_of_bounds(what, offset, length));
         }
-        let unusual = self.unusual.load(Ordering::Relaxed);
-        // No bytes are under no mapping.
-        if unusual >= ONE_MAPPING && length != 0 {
+        if self.is_mapped() {
             self.check_mappings(what, &(offset..offset + length))?;
         }
-        Ok(unusual & HAS_CONTENT_SIZE != 0)
+        Ok(self.has_content_size())
+    }
+
+    /// True if some of its bytes are mapped.
+    #[inline]
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.unusual.load(Ordering::Relaxed) >= ONE_MAPPING
+    }
+
+    /// The mapping of some of these bytes, if there is one. For a caller that has locked anything.
+    #[cold]
+    pub(crate) fn mapping_of(&self, range: &Range<u64>) -> Option<Mapping> {
+        let mappings = lock(&self.mappings);
+        let shares_bytes = |mapping: &&Mapping| {
+            let mapped = &mapping.range;
+            mapped.start.max(range.start) < mapped.end.min(range.end)
+        };
+        mappings.iter().find(shares_bytes).cloned()
     }
 
     #[cold]
@@ -705,17 +726,12 @@ impl Memory {
 
     #[cold]
     fn check_mappings(&self, what: &'static str, range: &Range<u64>) -> Result<()> {
-        let cold = self.cold();
-        let overlap = cold.mappings.iter().find(|mapping| {
-            let mapped = &mapping.range;
-            !mapped.is_empty() && mapped.start < range.end && range.start < mapped.end
-        });
-        let Some(mapping) = overlap else {
+        let Some(mapping) = self.mapping_of(range) else {
             return Ok(());
         };
-        let (guard, mapped) = (mapping.label.clone(), mapping.range.clone());
-        let (unit, [start, end]) = Self::counted(cold.element, [mapped.start, mapped.end]);
-        drop(cold);
+        let (guard, mapped) = (mapping.label, mapping.range);
+        let element = self.cold().element;
+        let (unit, [start, end]) = Self::counted(element, [mapped.start, mapped.end]);
         Err(ErrorKind::Mapped {
             what,
             buffer: self.name(None),

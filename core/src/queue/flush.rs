@@ -37,10 +37,11 @@
 //!
 //! An enqueue on another thread may have taken its number in the queue, so that a wait for the
 //! whole queue counts it, and be submitted only after the wait has flushed. And a user event may be
-//! completed by a command that is enqueued later. So a thread that stays asleep flushes again now
-//! and then (`Waiter::look`). A future or a callback cannot do that: it has a *flush demand*. While
-//! there are demands, an enqueue that makes a queue dirty has a thread flush, a moment later
-//! (`soon`), the queues that a wait of theirs would flush. So a batch goes on meanwhile:
+//! completed by a command that is enqueued later. So a thread that stays asleep flushes again after
+//! a moment, and once more (`Waiter::look`). From then on it has a *flush demand*, and so have
+//! futures and callbacks from the beginning. While there are demands, an enqueue that makes a queue
+//! dirty has a thread flush, a moment later (`soon`), the queues that a wait of theirs would flush.
+//! So a batch goes on meanwhile:
 //!
 //! 1. A demand is counted, its observer is registered, and its owner flushes then.
 //! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In

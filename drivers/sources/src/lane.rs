@@ -7,6 +7,7 @@
 use crate::NAME;
 use crate::passed::Arguments;
 use quipu_scheduler::command::{ToDrivers, slab};
+use quipu_scheduler::event::refuse_waits;
 use quipu_scheduler::native::panicked;
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
@@ -123,6 +124,10 @@ impl Shared {
 
     /// The life of each thread, until the driver is gone.
     fn run_all(self: &Arc<Self>) {
+        refuse_waits(Some(
+            "this is a thread of a source or a decoder, which runs its commands; wait on another thread, or enqueue \
+             what comes after",
+        ));
         let mut state = self.state();
         loop {
             if let Some(command) = state.ready.pop_front() {

@@ -6,12 +6,14 @@ use quipu_driver_sources::{Options, Source};
 use quipu_scheduler::access::Argument;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{
-    Access, AccessMode, BuiltIn, CodeKey, Context, Device, Driver, ErrorKind, MemoryRef, Passed,
-    PassedParameter, PortableKernel, Queue, QueueOptions, RawArgument, Request, Result,
+    Access, AccessMode, BuiltIn, CodeKey, Context, Device, Driver, ErrorKind, Event, MemoryRef,
+    Passed, PassedParameter, PortableKernel, Queue, QueueOptions, RawArgument, Request, Result,
+    UserEvent,
 };
 use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A launch of whatever it says.
 struct Launched {
@@ -63,6 +65,25 @@ fn queues() -> (Context, [Queue; 2]) {
     let queue = |device| context.queue(device, QueueOptions::default()).unwrap();
     let queues = [queue(&devices[0]), queue(&devices[1])];
     (context, queues)
+}
+
+#[test]
+fn a_callback_that_waits_for_its_source_is_told_that_it_must_not() {
+    let (context, [queue, _]) = queues();
+    let memory = context.memory(64).unwrap();
+    let fill = move |waits: &[Event]| {
+        let access = Access::whole(&memory, AccessMode::Overwrite);
+        queue.fill(access, &[1], waits).unwrap()
+    };
+    let gate = UserEvent::new();
+    let first = fill(&[gate.event()]);
+    let (tell, told) = std::sync::mpsc::channel();
+    first.on_complete(move |_| tell.send(fill(&[]).wait()).unwrap());
+    gate.complete();
+    let outcome = told.recv_timeout(Duration::from_secs(60));
+    let error = outcome.expect("it waits for its own thread").unwrap_err();
+    let is_refusal = matches!(error.kind(), ErrorKind::WouldDeadlock { .. });
+    assert!(is_refusal, "{error}");
 }
 
 /// Bytes of memory, and how they are passed.

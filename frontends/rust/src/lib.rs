@@ -209,6 +209,7 @@ pub mod driver {
     //! | ends commands | [`Command::finish`] with [`ToDrivers`] or a [`ReadySink`] of its own |
     //! | lets a thread of its own sleep | [`slab::flush`] before it does |
     //! | lets a thread of the host wait | [`Waiter`], [`Armed`] |
+    //! | keeps users' code on a thread of its own from waiting | [`refuse_waits`] |
     //! | hands out a queue of its own | [`Driver::native_queue`]; [`Driver::takes_native`] with a [`NativeQueue`], to [`NativeEnqueue`]s |
     //! | loses a device | [`Context::device_lost`] with the queue's [`Device`] |
     //!
@@ -227,7 +228,7 @@ pub mod driver {
     pub use quipu_scheduler::driver::{
         CommandRef, DomainWait, Driver, Notification, Resolved, Submission,
     };
-    pub use quipu_scheduler::event::{Armed, Waiter};
+    pub use quipu_scheduler::event::{Armed, Waiter, refuse_waits};
     pub use quipu_scheduler::front::MAX_GROUPS;
     pub use quipu_scheduler::memory::{Allocation, Memory};
     pub use quipu_scheduler::native::{NativeBytes, NativeEnqueue, NativeQueue};

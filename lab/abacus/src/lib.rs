@@ -8,7 +8,8 @@
 #![deny(missing_docs)]
 
 use quipu::driver::{
-    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers, slab,
+    Command, Driver, MemorySpace, Notification, Operation, RawArgument, SpaceId, ToDrivers,
+    refuse_waits, slab,
 };
 use quipu::{DeviceKind, DeviceProperties, ErrorKind};
 use std::collections::HashMap;
@@ -93,6 +94,10 @@ impl Abacus {
 impl Counts {
     /// The thread's work.
     fn run_all(&self, commands: &Receiver<Command>) {
+        // What a host task or a callback waits for here may be a command that needs this thread.
+        refuse_waits(Some(
+            "the abacus has one thread; wait on another one, or enqueue what comes after",
+        ));
         loop {
             let command = match commands.try_recv() {
                 Ok(command) => command,

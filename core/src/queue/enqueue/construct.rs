@@ -8,7 +8,7 @@ use crate::command::{Command, EventId, call_back, dispatch, log, slab};
 use crate::event::Event;
 use crate::memory::access::Access;
 use crate::memory::tracker::Recorder;
-use crate::operation::Body;
+use crate::operation::{Body, MarkerBody};
 use crate::region::Region;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -100,6 +100,28 @@ fn take(
         unsafe { s.extend() }.arguments = Some(accesses.iter().map(PackedAccess::new).collect());
     }
     slot
+}
+
+/// Makes a marker of a command under construction, which has no number yet. Drops its body, a
+/// user's code: nothing is locked.
+#[cold]
+pub(super) fn become_marker(slot: NonNull<Slot>) {
+    // SAFETY: under construction by this thread.
+    let s = unsafe { slot.as_ref() };
+    let before = s.vtable.get();
+    s.vtable.set(Some(MarkerBody::<()>::VTABLE));
+    let state = s.state_pointer();
+    s.set_small(Phase::Queued, 0, s.in_order.get());
+    // SAFETY: under construction by this thread.
+    if let Some(extension) = s.extension().map(|_| unsafe { s.extend() }) {
+        extension.arguments = None;
+        extension.regions = Box::default();
+    }
+    if let Some(drop) = before.and_then(|vtable| vtable.drop) {
+        // SAFETY: the body that `construct` wrote there, which nobody drops again: a marker has
+        // none.
+        unsafe { drop(state) };
+    }
 }
 
 /// Keeps the rows of a command under construction, for its driver to look at.
@@ -244,7 +266,7 @@ pub(super) fn marker<T: Send>(
 pub(super) fn construct_marker<T: Send>(queue: &QueueShared, keep: T) -> NonNull<Slot> {
     let slot = construct(
         queue,
-        crate::operation::MarkerBody(Box::new(keep)),
+        MarkerBody(Box::new(keep)),
         &[],
         1,
         false,

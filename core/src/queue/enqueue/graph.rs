@@ -9,7 +9,7 @@ use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Kind;
 use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::Event;
-use crate::graph::GraphBody;
+use crate::graph::{Footprint, GraphBody};
 use crate::memory::tracker::Recorder;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -58,17 +58,27 @@ impl Queue {
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }
-        // Before the trackers and the number: else two threads that launch the graph could each
-        // come first somewhere.
-        let mut last = shared.last();
-        if let Some(last) = &*last {
-            waits.wait(last.id(), false);
-        }
         let memories = surroundings
             .footprints
             .iter()
             .map(|footprint| &*footprint.memory);
-        let locked = Locked::lock_sorted(memories.clone().collect());
+        let (mut last, locked) = loop {
+            // Before the trackers and the number: else two threads that launch the graph could each
+            // come first somewhere.
+            let last = shared.last();
+            let locked = Locked::lock_sorted(memories.clone().collect());
+            if !surroundings.footprints.iter().any(Footprint::is_mapped) {
+                break (last, locked);
+            }
+            drop((locked, last));
+            if let Err(mapped) = self.check_graph(shared) {
+                self.enqueue_as_marker(&mut waits, id, request.waits);
+                return Err(mapped);
+            }
+        };
+        if let Some(last) = &*last {
+            waits.wait(last.id(), false);
+        }
         let is_apart = self.is_apart(memories);
         let opened = self.take_place(&mut waits, id, Kind::Graph, &request, is_apart);
         if !opened {

@@ -117,7 +117,7 @@ use crate::operation::Body;
 use crate::panics::{quietly, text_of};
 use crate::region::Region;
 use crate::state::WANT_EACH;
-use construct::{construct, construct_marker, id_of, marker, marker_event, open};
+use construct::{become_marker, construct, construct_marker, id_of, marker, marker_event, open};
 use locked::Locked;
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -184,6 +184,17 @@ pub(crate) fn check_regions(accesses: &[Access<'_>], regions: &[(usize, Region)]
     Ok(())
 }
 
+/// True if bytes of these accesses, whose trackers are locked, are mapped.
+#[inline(always)]
+fn is_any_mapped(accesses: &[Access<'_>]) -> bool {
+    let may_be = accesses.iter().any(|access| access.memory.is_mapped());
+    may_be
+        && accesses.iter().any(|access| {
+            let range = access.offset..access.offset + access.length;
+            access.memory.mapping_of(&range).is_some()
+        })
+}
+
 /// Says if a command lists more events than it may.
 pub(super) fn check_listed(waits: &[Event]) -> Result<()> {
     if waits.len() > MOST_LISTED {
@@ -214,10 +225,25 @@ impl Queue {
         request: &Request<'_>,
     ) -> Result<Event> {
         let event = self
-            .enqueue_command(body, groups, request, true)?
+            .enqueue_command(body, groups, request, true, || ())?
             .expect("an event was asked for");
         self.wait_if_blocking(&event)?;
         Ok(event)
+    }
+
+    /// As [`Queue::enqueue`], of a queue that is not a blocking one. `recorded` is called once the
+    /// accesses are recorded, with their trackers locked.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn enqueue_and<B: Body>(
+        &self,
+        body: B,
+        request: &Request<'_>,
+        recorded: impl FnOnce(),
+    ) -> Result<Event> {
+        let event = self.enqueue_command(body, 1, request, true, recorded)?;
+        Ok(event.expect("an event was asked for"))
     }
 
     /// Waits for a command that was just enqueued, if the queue is a blocking one.
@@ -243,7 +269,8 @@ impl Queue {
         if self.shared().options().blocking {
             return self.enqueue(body, groups, request).map(drop);
         }
-        self.enqueue_command(body, groups, request, false).map(drop)
+        self.enqueue_command(body, groups, request, false, || ())
+            .map(drop)
     }
 
     /// The code that depends on the body's type is little, and by itself: so little code is added
@@ -255,6 +282,7 @@ impl Queue {
         groups: u32,
         request: &Request<'_>,
         want_event: bool,
+        recorded: impl FnOnce(),
     ) -> Result<Option<Event>> {
         let has_content_sizes = self.check(self.shared().head(), request)?;
         let options = &self.shared().head().options;
@@ -270,10 +298,14 @@ impl Queue {
         if !request.regions.is_empty() {
             keep_regions(slot, request.regions);
         }
-        Ok(self.order(slot, B::VTABLE.kind, has_content_sizes, request, want_event))
+        let kind = B::VTABLE.kind;
+        self.order(slot, kind, has_content_sizes, request, want_event, recorded)
     }
 
     /// Finds the waits of a constructed command, and hands it over if there are none.
+    ///
+    /// # Errors
+    /// If bytes of it were mapped since they were checked.
     #[inline]
     fn order(
         &self,
@@ -282,7 +314,8 @@ impl Queue {
         has_content_sizes: bool,
         request: &Request<'_>,
         want_event: bool,
-    ) -> Option<Event> {
+        recorded: impl FnOnce(),
+    ) -> Result<Option<Event>> {
         let head = self.shared().head();
         let id = id_of(slot);
         // The rare parts are dropped below, out of other commands' way.
@@ -293,10 +326,20 @@ impl Queue {
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }
-        let mut locked = if has_content_sizes {
-            Locked::lock_with_sizes(request.accesses)
-        } else {
-            Locked::lock(request.accesses)
+        let mut locked = loop {
+            let locked = if has_content_sizes {
+                Locked::lock_with_sizes(request.accesses)
+            } else {
+                Locked::lock(request.accesses)
+            };
+            if !is_any_mapped(request.accesses) {
+                break locked;
+            }
+            drop(locked);
+            if let Err(mapped) = self.check_closely(head, request) {
+                self.enqueue_as_marker(&mut waits, id, request.waits);
+                return Err(mapped);
+            }
         };
         let is_apart = self.is_apart(request.accesses.iter().map(|access| access.memory));
         let opened = self.take_place(&mut waits, id, kind, request, is_apart);
@@ -333,6 +376,7 @@ impl Queue {
                 }
             }
         }
+        recorded();
         let event = want_event.then(|| Event::from_slot(slot));
         let command = self.register(&mut waits, id);
         let sizes = has_content_sizes.then(|| locked.take_sizes());
@@ -340,7 +384,31 @@ impl Queue {
         self.submit(&mut waits, id, command);
         // With nothing in hand: these may be the last handles, and keep a user's memory.
         drop(sizes);
-        event
+        Ok(event)
+    }
+
+    /// Enqueues a marker in place of a constructed command that is refused. Only its waits are
+    /// noted so far, and it has no number.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_as_marker(
+        &self,
+        waits: &mut ManuallyDrop<Waits<'_>>,
+        id: EventId,
+        listed: &[Event],
+    ) {
+        become_marker(waits.slot);
+        waits.s.references.store(1, Ordering::Relaxed);
+        let request = Request {
+            waits: listed,
+            ..Request::default()
+        };
+        let opened = self.take_place(waits, id, Kind::Marker, &request, false);
+        if !opened {
+            open(waits.slot, id);
+        }
+        let command = self.register(waits, id);
+        self.submit(waits, id, command);
     }
 
     /// True if hazards do not order the command with these trackers, which are locked.

@@ -5,7 +5,7 @@ use crate::Fixture;
 use crate::cases::cases;
 use crate::support::*;
 use quipu_scheduler::event::wait_graph;
-use quipu_scheduler::{Event, Queue, Result, UserEvent};
+use quipu_scheduler::{Clock, Event, Queue, Result, UserEvent};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ cases! {
         a_task_runs_what_it_waits_for_and_nothing_else,
         a_task_runs_what_another_threads_task_waits_for,
         what_another_thread_runs_can_be_waited_for,
-        what_a_waiting_task_has_left_is_needed_by_another_thread;
+        what_a_waiting_task_has_left_is_needed_by_another_thread,
+        what_a_task_that_waits_by_a_users_clock_has_left_is_needed;
 }
 
 fn a_wait_behind_a_gate_lasts_until_another_thread_opens_it(fixture: &dyn Fixture) {
@@ -185,12 +186,31 @@ fn what_another_thread_runs_can_be_waited_for(fixture: &dyn Fixture) {
     });
 }
 
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 fn what_a_waiting_task_has_left_is_needed_by_another_thread(fixture: &dyn Fixture) {
+    is_left_and_needed(fixture, |waited| waited.wait());
+}
+
+fn what_a_task_that_waits_by_a_users_clock_has_left_is_needed(fixture: &dyn Fixture) {
+    is_left_and_needed(fixture, |waited| {
+        waited.wait_with_clock(Duration::from_secs(1), &Still)
+    });
+}
+
+fn is_left_and_needed(fixture: &dyn Fixture, wait: fn(Event) -> Result<()>) {
     let stage = Stage::new(fixture);
     let queue = stage.out_of_order();
     let (gate, needed) = (UserEvent::new(), UserEvent::new());
     let waited = needed.event();
-    let first = named(&queue, "first", &[gate.event()], move || waited.wait());
+    let first = named(&queue, "first", &[gate.event()], move || wait(waited));
     let second = named(&queue, "second", &[gate.event()], || Ok(()));
     let thread = std::thread::spawn(move || {
         second.wait_over().unwrap();
