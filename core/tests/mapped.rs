@@ -101,8 +101,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maps memory as a command of this kind is enqueued, which has to be refused. The queue's wait, for
-/// which the mapping stays, ends all the same, and so does all else.
+/// Maps memory as a command of this kind is enqueued, which has to be refused. The queue's wait,
+/// for which the mapping stays, ends all the same, and so does all else.
 fn is_refused<T>(
     kind: &'static str,
     prepare: impl Fn(&Context, &Queue, &MemoryRef) -> T,

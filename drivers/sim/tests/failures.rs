@@ -439,8 +439,8 @@ fn waiting_inside_a_task_or_a_callback_is_an_error_and_no_hang() {
             matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
             "{error}"
         );
-        // This thread may call a callback as well, by a flush. There a wait is allowed, and would be
-        // for what this thread does later.
+        // This thread may call a callback as well, by a flush. There a wait is allowed, and would
+        // be for what this thread does later.
         let error = loop {
             let (tell, told) = std::sync::mpsc::channel();
             let inner = later.1.clone();

@@ -14,10 +14,10 @@ impl Queue {
     /// queue it runs after everything before it and before everything after. If it panics, its
     /// future fails, and nothing else.
     ///
-    /// The closure owns its data: it may run after the caller has returned. It may wait for commands
-    /// by this library's own waits, which fail where they could never end. By other means, such as
-    /// an executor's `block_on`, it may wait for ever: for commands that need its thread, or the
-    /// device memory that it holds.
+    /// The closure owns its data: it may run after the caller has returned. It may wait for
+    /// commands by this library's own waits, which fail where they could never end. By other means,
+    /// such as an executor's `block_on`, it may wait for ever: for commands that need its thread,
+    /// or the device memory that it holds.
     ///
     /// Its thread blocks the signals that the system sends to a process, as SIGTERM, and a process
     /// that the closure starts inherits that: `kill` does not end it, and its alarms do not ring.
