@@ -10,8 +10,8 @@ use quipu_scheduler::driver::Notification;
 use quipu_scheduler::error::ErrorKind;
 use quipu_scheduler::memory::mapping::{Hold, HostQueue};
 use quipu_scheduler::{
-    Access, AccessMode, Context, Device, DeviceProperties, Driver, MemoryRef, Queue, Recording,
-    Result,
+    Access, AccessMode, Context, Device, DeviceProperties, Driver, Event, MemoryRef, Queue,
+    Recording, Result, UserEvent,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -101,76 +101,121 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maps memory as a command of this kind is enqueued, which has to be refused. The queue's wait,
-/// for which the mapping stays, ends all the same, and so does all else.
-fn is_refused<T>(
-    kind: &'static str,
-    prepare: impl Fn(&Context, &Queue, &MemoryRef) -> T,
-    enqueue: impl Fn(&T, &Queue, &MemoryRef) -> Result<()>,
-) {
-    let _alone = alone();
-    let driver: Arc<dyn Driver> = Arc::new(Ends);
-    let devices = Device::all_of(&driver).unwrap();
-    let context = Context::new(&devices).unwrap();
-    let queue = context.queue(&devices[0], Default::default()).unwrap();
-    let memory = context.memory(64).unwrap();
-    let prepared = prepare(&context, &queue, &memory);
-    let host = HostQueue::new(&context).unwrap();
-    let next = (kind, host, queue.clone(), memory.clone());
-    let subscriber = Arc::new(Maps(Mutex::new(Some(next)), Mutex::new(None)));
-    let log = tracing::Dispatch::new(subscriber.clone());
-    let enqueue = || enqueue(&prepared, &queue, &memory);
-    let outcome = tracing::dispatcher::with_default(&log, enqueue);
-    let hold = subscriber.1.lock().unwrap().take();
-    let hold = hold.expect("a command of the kind is logged");
-    let error = outcome.expect_err("the memory was mapped meanwhile");
-    assert!(matches!(error.kind(), ErrorKind::Mapped { .. }), "{error}");
-    let (tell, told) = mpsc::channel();
-    let waiting = queue.clone();
-    std::thread::spawn(move || tell.send(waiting.wait()).unwrap());
-    let waited = told.recv_timeout(PATIENCE);
-    waited.expect("a command waits for the mapping").unwrap();
-    drop(hold);
-    enqueue().unwrap();
-    queue.wait().unwrap();
+/// A queue of a device, and a buffer.
+struct Stage {
+    context: Context,
+    queue: Queue,
+    memory: MemoryRef,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let driver: Arc<dyn Driver> = Arc::new(Ends);
+        let devices = Device::all_of(&driver).unwrap();
+        let context = Context::new(&devices).unwrap();
+        Self {
+            queue: context.queue(&devices[0], Default::default()).unwrap(),
+            memory: context.memory(64).unwrap(),
+            context,
+        }
+    }
+
+    fn host_queue(&self) -> HostQueue {
+        HostQueue::new(&self.context).unwrap()
+    }
+
+    fn fill(&self, waits: &[Event]) -> Result<()> {
+        let access = Access::whole(&self.memory, AccessMode::Overwrite);
+        self.queue.fill(access, &[1], waits).map(drop)
+    }
+
+    /// All that is in the queue is over.
+    fn is_through(&self) {
+        let (tell, told) = mpsc::channel();
+        let waiting = self.queue.clone();
+        std::thread::spawn(move || tell.send(waiting.wait()).unwrap());
+        let waited = told.recv_timeout(PATIENCE);
+        waited.expect("a refused command is in the queue").unwrap();
+    }
+
+    /// Maps memory as a command of this kind is enqueued, which has to be refused. Nothing of it is
+    /// in the queue then, though the mapping stays, and so does an event that it was to wait for.
+    fn is_refused(
+        &self,
+        kind: &'static str,
+        mapped: &MemoryRef,
+        enqueue: impl Fn(&[Event]) -> Result<()>,
+    ) {
+        let _alone = alone();
+        let next = (kind, self.host_queue(), self.queue.clone(), mapped.clone());
+        let subscriber = Arc::new(Maps(Mutex::new(Some(next)), Mutex::new(None)));
+        let log = tracing::Dispatch::new(subscriber.clone());
+        let gate = UserEvent::new();
+        let waits = [gate.event()];
+        let outcome = tracing::dispatcher::with_default(&log, || enqueue(&waits));
+        let hold = subscriber.1.lock().unwrap().take();
+        let hold = hold.expect("a command of the kind is logged");
+        let error = outcome.expect_err("the memory was mapped meanwhile");
+        assert!(matches!(error.kind(), ErrorKind::Mapped { .. }), "{error}");
+        self.is_through();
+        drop(hold);
+        gate.complete();
+        enqueue(&waits).unwrap();
+        self.is_through();
+    }
 }
 
 #[test]
 fn a_command_is_refused_if_its_memory_is_mapped_meanwhile() {
-    is_refused(
-        "fill",
-        |_, _, _| (),
-        |(), queue, memory| {
-            let access = Access::whole(memory, AccessMode::Overwrite);
-            queue.fill(access, &[1], &[]).map(drop)
-        },
-    );
+    let stage = Stage::new();
+    stage.is_refused("fill", &stage.memory, |waits| stage.fill(waits));
+}
+
+#[test]
+fn a_command_is_refused_if_a_content_size_is_mapped_meanwhile() {
+    let stage = Stage::new();
+    let size = stage.context.memory(8).unwrap();
+    stage.memory.set_content_size(Some(size.clone())).unwrap();
+    stage.is_refused("fill", &size, |waits| stage.fill(waits));
 }
 
 #[test]
 fn a_launch_of_a_graph_is_refused_if_its_memory_is_mapped_meanwhile() {
-    is_refused(
-        "graph",
-        |context, queue, memory| {
-            let recorder = Recording::new(context);
-            let access = Access::whole(memory, AccessMode::Overwrite);
-            recorder.fill(queue, access, &[1], &[]).unwrap();
-            recorder.finish().unwrap()
-        },
-        |graph, queue, _| queue.launch_graph(graph, &[], None).map(drop),
-    );
+    let stage = Stage::new();
+    let recording = Recording::new(&stage.context);
+    let access = Access::whole(&stage.memory, AccessMode::Overwrite);
+    recording.fill(&stage.queue, access, &[1], &[]).unwrap();
+    let graph = recording.finish().unwrap();
+    stage.is_refused("graph", &stage.memory, |waits| {
+        stage.queue.launch_graph(&graph, waits, None).map(drop)
+    });
 }
 
 #[test]
 fn of_two_mappings_at_once_one_is_refused() {
-    is_refused(
-        "map",
-        |context, _, _| HostQueue::new(context).unwrap(),
-        |host, queue, memory| {
-            let range = 0..memory.size();
-            let reserved = host.reserve(queue, memory, range, AccessMode::Read, &[], "other")?;
-            reserved.granted().wait()?;
-            reserved.take().map(drop)
-        },
-    );
+    let stage = Stage::new();
+    let host = stage.host_queue();
+    stage.is_refused("map", &stage.memory, |_| {
+        let (queue, memory) = (&stage.queue, &stage.memory);
+        let range = 0..memory.size();
+        let reserved = host.reserve(queue, memory, range, AccessMode::Read, &[], "other")?;
+        reserved.granted().wait()?;
+        reserved.take().map(drop)
+    });
+}
+
+#[test]
+fn of_a_mapping_of_mapped_bytes_nothing_is_in_the_queue() {
+    let stage = Stage::new();
+    let host = stage.host_queue();
+    let hold = map(&host, &stage.queue, &stage.memory);
+    let gate = UserEvent::new();
+    for range in [0..64, 60..70] {
+        let waits = [gate.event()];
+        let (queue, memory) = (&stage.queue, &stage.memory);
+        let refused = host.reserve(queue, memory, range, AccessMode::Read, &waits, "other");
+        refused.expect_err("it is mapped, or out of bounds");
+    }
+    stage.is_through();
+    drop((hold, gate));
 }

@@ -257,6 +257,22 @@ fn a_waker_waits_for_what_a_callback_of_its_event_brings_about() {
 }
 
 #[test]
+fn a_waker_that_blocks_has_callbacks_called_of_what_it_completes() {
+    let (gate, user) = (UserEvent::new(), UserEvent::new());
+    let (feed, fed) = mpsc::channel();
+    user.event().on_complete(move |_| feed.send(()).unwrap());
+    let (tell, told) = mpsc::channel();
+    let future = calling(&gate.event(), move || {
+        user.complete();
+        tell.send(fed.recv_timeout(PATIENCE)).unwrap();
+    });
+    std::thread::spawn(|| gate.complete());
+    let is_fed = told.recv().unwrap();
+    is_fed.expect("the callback of what it completes is called at once");
+    drop(future);
+}
+
+#[test]
 fn a_waker_that_has_waited_has_no_further_callback_called() {
     let (gate, first, second) = (UserEvent::new(), UserEvent::new(), UserEvent::new());
     let (awaited, last) = (first.event(), second.event());

@@ -158,8 +158,12 @@ thread_local! {
     static OTHERS_END: Cell<u64> = const { Cell::new(0) };
     /// Callbacks of finished events.
     static CALLS: List<Arc<Observer>> = const { List::new() };
-    /// The number of reasons to keep callbacks: commands that this thread has yet to run, wakers
-    /// that it is inside of.
+    /// The number of callbacks ever taken from the front of `CALLS`.
+    static CALLED: Cell<u64> = const { Cell::new(0) };
+    /// Callbacks in front of this position are left for when the waker that this thread is inside
+    /// of has returned, or waits.
+    static LEFT_END: Cell<u64> = const { Cell::new(0) };
+    /// The number of reasons to keep callbacks: commands that this thread has yet to run.
     static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
     static CALLING: Cell<bool> = const { Cell::new(false) };
@@ -448,12 +452,26 @@ pub(crate) fn wake() {
     }
 }
 
-/// Calls a waker, and no callback meanwhile, unless the waker waits: a callback may wait for what
-/// the waker does next.
+/// Calls a waker. The callbacks that are noted by now come after it, unless it waits: one of them
+/// may wait for what the waker does next.
 fn call_waker(waker: &Observer) {
-    KEPT.set(KEPT.get() + 1);
+    let noted = CALLED.get() + edit(&CALLS, |calls| calls.len()) as u64;
+    let left = LEFT_END.replace(noted);
     fire(waker);
-    KEPT.set(KEPT.get() - 1);
+    LEFT_END.set(left);
+}
+
+/// Takes the first of the callbacks that were noted, but for those that are left.
+fn take_callback() -> Option<Arc<Observer>> {
+    match LEFT_END.get().saturating_sub(CALLED.get()) {
+        0 => {
+            let callback = edit(&CALLS, VecDeque::pop_front)?;
+            CALLED.set(CALLED.get() + 1);
+            Some(callback)
+        }
+        // All that are left stay in front of it.
+        left => edit(&CALLS, |calls| calls.remove(left as usize)),
+    }
 }
 
 /// Takes the first of the wakers that were noted, but for others'.
@@ -508,7 +526,7 @@ fn call_callbacks() {
     }
     // Once the thread's wait is over, the remaining callbacks may wait for the code after it.
     while !HAPPENED.get().is_some_and(|happened| happened())
-        && let Some(observer) = edit(&CALLS, VecDeque::pop_front)
+        && let Some(observer) = take_callback()
     {
         fire(&observer);
     }
@@ -572,6 +590,7 @@ pub(crate) struct BlockingWait<'a> {
     kept: u32,
     waits: u32,
     others_end: u64,
+    left_end: u64,
     outer: Option<&'static dyn Fn() -> bool>,
     happened: PhantomData<&'a dyn Fn() -> bool>,
 }
@@ -583,6 +602,7 @@ impl Drop for BlockingWait<'_> {
         KEPT.set(self.kept);
         WAITS.set(self.waits);
         OTHERS_END.set(self.others_end);
+        LEFT_END.set(self.left_end);
         DRAINING.set(self.draining);
     }
 }
@@ -609,6 +629,7 @@ pub(crate) fn enter_blocking_wait<'a>(
         kept: KEPT.get(),
         waits: WAITS.get(),
         others_end: OTHERS_END.get(),
+        left_end: LEFT_END.get(),
         outer: HAPPENED.get(),
         happened: PhantomData,
     };
@@ -616,7 +637,8 @@ pub(crate) fn enter_blocking_wait<'a>(
         OTHERS_END.set(0);
     }
     let is_waking = edit(&WAKES, |wakes| !wakes.is_empty());
-    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0 || is_waking;
+    let is_woken = WAKING_AT.get() != NOT_WAKING;
+    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0 || is_waking || is_woken;
     if is_inside {
         if outer.waits == MOST_WAITS && !happened() {
             return Err(ErrorKind::WouldDeadlock {
@@ -648,6 +670,7 @@ pub(crate) fn enter_blocking_wait<'a>(
         HAPPENED.set(is_inside.then_some(happened));
         CALLING.set(false);
         KEPT.set(0);
+        LEFT_END.set(0);
         // Commands that this thread is to run are left to the wait, which runs those that it needs.
         hand_over_ready();
         call_callbacks();

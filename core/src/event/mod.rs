@@ -307,11 +307,12 @@ impl Event {
     /// callback that blocks by other means, such as an executor's `block_on`, may wait for one of
     /// these for ever. On a thread of a driver a wait fails with [`ErrorKind::WouldDeadlock`].
     ///
-    /// A callback must not wait for anything that another thread does after a wait of its own. A
-    /// thread that waits ends commands, so it may be this very thread, inside of that wait. For the
-    /// same reason a callback must not take a lock that any thread holds while it enqueues,
-    /// flushes, waits, drops a buffer or a queue, or asks for a callback. Each of these may end
-    /// commands and call the callback, which would then wait for its own thread.
+    /// A callback must not wait for anything that another thread, or a waker of the same event,
+    /// does after a wait of its own. A thread that waits ends commands and calls back, so it may be
+    /// this very thread, inside of that wait. For the same reason a callback must not take a lock
+    /// that any thread holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks
+    /// for a callback. Each of these may end commands and call the callback, which would then wait
+    /// for its own thread.
     ///
     /// In a [child](crate::process) of a process that used Quipu, it is called now. If the command
     /// is not over, the result is [`ErrorKind::Forked`].

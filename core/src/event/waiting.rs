@@ -525,6 +525,10 @@ impl<'a> Waiter<'a> {
             return false;
         }
         let looks = watch.looks.replace(watch.looks.get() + 1) + 1;
+        if looks >= LOOKS_BEFORE_ALL && !works_alone() {
+            // Before it flushes, if it does.
+            whole.demand_flushes();
+        }
         let pause = LOOKS[looks.min(LOOKS.len() - 1)];
         watch.due.set(now.saturating_add(pause));
         if running::is_inside()
@@ -541,7 +545,6 @@ impl<'a> Waiter<'a> {
             if looks >= LOOKS_BEFORE_ALL && !works_alone() {
                 // Another thread may need these, which this one needs to go on.
                 hand_over_all();
-                whole.demand_flushes();
             }
             flush_for(self.queues());
         }
@@ -734,7 +737,11 @@ impl<'a> Waiter<'a> {
     /// [`Waiter::rest`], which does.
     #[must_use]
     pub fn look_after(&self) -> bool {
-        self.look(false) && (flush_demand::is_needed() || has_ours())
+        let is_needed = self.look(false) && (flush_demand::is_needed() || has_ours());
+        if is_needed {
+            self.whole().watch.due.set(Duration::ZERO);
+        }
+        is_needed
     }
 
     /// Sleeps for a short while at most, or until this thread is unparked.

@@ -108,6 +108,14 @@ impl HostQueue {
         waits: &[Event],
         label: &str,
     ) -> Result<Reservation> {
+        let access = Access {
+            memory,
+            offset: range.start,
+            length: range.end.saturating_sub(range.start),
+            mode,
+        };
+        // Before the turn, which is in the queue then.
+        self.queue.check_accesses(&[access])?;
         let mut all = waits.to_vec();
         all.push(self.over.clone());
         let turn = after.marker(&all)?;
@@ -117,12 +125,7 @@ impl HostQueue {
         let begun = begin.event();
         let body = Reserved(Box::new((ticket.0.clone(), Some(begin))));
         let request = Request {
-            accesses: &[Access {
-                memory,
-                offset: range.start,
-                length: range.end.saturating_sub(range.start),
-                mode,
-            }],
+            accesses: &[access],
             waits: &[turn],
             ..Request::default()
         };
@@ -201,6 +204,8 @@ impl HostQueue {
             };
             queue.enqueue(MarkerBody(()), 1, &request)
         };
+        // Before the turn, which is in the queue then.
+        self.queue.check_accesses(request.accesses)?;
         let turn = marker(&waits)?;
         let waits = [turn];
         let request = Request {

@@ -2,7 +2,7 @@
 
 use crate::locked;
 use quipu_scheduler::Error;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
@@ -153,6 +153,8 @@ impl Point {
             return false;
         }
         self.0.over.store(true, Ordering::SeqCst);
+        // Between what it says and what it looks at, as in `wake_here`.
+        fence(Ordering::SeqCst);
         if let Some(waiter) = self.0.waiter.get() {
             waiter.unpark();
         }
@@ -193,6 +195,8 @@ impl Point {
     pub(crate) fn wake_here(&self) {
         // One thread waits, once.
         let _ = self.0.waiter.set(std::thread::current());
+        // The caller looks whether it is over. Either it sees that, or `end` sees the thread.
+        fence(Ordering::SeqCst);
     }
 
     /// Unparks the waiting thread.

@@ -72,7 +72,7 @@ impl Queue {
             }
             drop((locked, last));
             if let Err(mapped) = self.check_graph(shared) {
-                self.enqueue_as_marker(&mut waits, id, request.waits);
+                self.enqueue_as_marker(&mut waits, id);
                 return Err(mapped);
             }
         };

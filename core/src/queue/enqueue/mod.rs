@@ -184,9 +184,16 @@ pub(crate) fn check_regions(accesses: &[Access<'_>], regions: &[(usize, Region)]
     Ok(())
 }
 
-/// True if bytes of these accesses, whose trackers are locked, are mapped.
+/// True if bytes of these accesses, or content sizes of their memory, are mapped. Their trackers
+/// are locked.
 #[inline(always)]
-fn is_any_mapped(accesses: &[Access<'_>]) -> bool {
+fn is_any_mapped(accesses: &[Access<'_>], locked: &Locked<'_>) -> bool {
+    if let Some(sizes) = locked.sizes() {
+        let mut sizes = sizes.iter().flatten();
+        if sizes.any(|size| size.mapping_of(&(0..CONTENT_SIZE_BYTES)).is_some()) {
+            return true;
+        }
+    }
     let may_be = accesses.iter().any(|access| access.memory.is_mapped());
     may_be
         && accesses.iter().any(|access| {
@@ -332,12 +339,12 @@ impl Queue {
             } else {
                 Locked::lock(request.accesses)
             };
-            if !is_any_mapped(request.accesses) {
+            if !is_any_mapped(request.accesses, &locked) {
                 break locked;
             }
             drop(locked);
             if let Err(mapped) = self.check_closely(head, request) {
-                self.enqueue_as_marker(&mut waits, id, request.waits);
+                self.enqueue_as_marker(&mut waits, id);
                 return Err(mapped);
             }
         };
@@ -387,23 +394,16 @@ impl Queue {
         Ok(event)
     }
 
-    /// Enqueues a marker in place of a constructed command that is refused. Only its waits are
-    /// noted so far, and it has no number.
+    /// Enqueues a marker that waits for nothing in place of a constructed command that is refused.
+    /// Only its waits are noted so far, and it has no number.
     #[cold]
     #[inline(never)]
-    fn enqueue_as_marker(
-        &self,
-        waits: &mut ManuallyDrop<Waits<'_>>,
-        id: EventId,
-        listed: &[Event],
-    ) {
+    fn enqueue_as_marker(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId) {
         become_marker(waits.slot);
         waits.s.references.store(1, Ordering::Relaxed);
-        let request = Request {
-            waits: listed,
-            ..Request::default()
-        };
-        let opened = self.take_place(waits, id, Kind::Marker, &request, false);
+        waits.forget();
+        // Not as the marker of all before it.
+        let opened = self.take_place(waits, id, Kind::HostTask, &Request::default(), false);
         if !opened {
             open(waits.slot, id);
         }
@@ -553,6 +553,18 @@ impl Queue {
             ..request
         };
         self.host_task(|_| Ok(()), &without_accesses)
+    }
+
+    /// Checks accesses that will be enqueued.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`].
+    pub(crate) fn check_accesses(&self, accesses: &[Access<'_>]) -> Result<()> {
+        let request = Request {
+            accesses,
+            ..Request::default()
+        };
+        self.check(self.shared().head(), &request).map(drop)
     }
 
     /// Checks a request; true if there are content sizes to mind. The text of an error is made out

@@ -112,6 +112,15 @@ impl<'a> Waits<'a> {
         EventId::new(self.slot, self.s.notify.generation())
     }
 
+    /// Waits for nothing any more. Helpers that were made meanwhile are still handed over.
+    pub(super) fn forget(&mut self) {
+        self.count = 0;
+        if let Some(rare) = &mut self.rare {
+            rare.gathered.clear();
+            rare.discarded.extend(rare.poison.take());
+        }
+    }
+
     /// Everything gathered.
     #[inline]
     pub(super) fn gathered(&self) -> &[Gathered] {

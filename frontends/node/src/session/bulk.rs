@@ -588,6 +588,11 @@ impl Bulk {
         }
     }
 
+    /// True if a command has named the transfer, so that nobody waits for that any more.
+    pub(super) fn is_named(&self, transfer: u64) -> bool {
+        transfer <= locked(&self.state).last_named
+    }
+
     /// Nothing is kept of transfers that no command has named: this waits until one has.
     fn named(&self, transfer: u64) -> Result<MutexGuard<'_, State>, Took> {
         let mut state = locked(&self.state);
@@ -675,7 +680,6 @@ impl Bulk {
             return if closed { Took::Over } else { Took::Some };
         };
         write.is_busy = false;
-        let is_shared = write.peer.is_some();
         let mut over = Vec::new();
         while write.pieces.front().is_some_and(|(at, _)| *at <= end) {
             over.extend(write.pieces.pop_front());
@@ -686,9 +690,8 @@ impl Bulk {
             state.bytes[0] = state.bytes[0].saturating_sub(length);
         }
         drop(state);
-        if is_shared {
-            self.changed.notify_all();
-        }
+        // For threads that abandon the transfer, or have bytes of it, too.
+        self.changed.notify_all();
         over.into_iter().for_each(|(_, event)| event.complete());
         if end == length { Took::All } else { Took::Some }
     }

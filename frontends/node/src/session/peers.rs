@@ -239,7 +239,16 @@ impl Peers {
         let mut lenders = node.lenders();
         let ended = loop {
             let take = |lenders: &mut Vec<Box<dyn InlineExecutor>>, message: &Message<'_>, _| {
-                lenders.iter_mut().for_each(|lender| lender.begin());
+                let waits = match message {
+                    Message::Chunk(chunk) => !bulk.is_named(chunk.transfer),
+                    Message::Rest(rest) => !bulk.is_named(rest.transfer),
+                    Message::CameAbout(event) => !self.is_known(event.event),
+                    _ => false,
+                };
+                for lender in lenders.iter_mut() {
+                    // A thread that waits for the client keeps no commands meanwhile.
+                    if waits { lender.end() } else { lender.begin() }
+                }
                 let taken = |transfer, took| match took {
                     Took::All => Ok(Some(transfer)),
                     Took::Some => Ok(None),
@@ -320,6 +329,11 @@ impl Peers {
     pub(super) fn resolve(&self, id: u64) -> Option<Option<UserEvent>> {
         let mut state = locked(&self.state);
         state.placeholders.remove(&id).map(|(_, event)| event)
+    }
+
+    /// True if the client has named the placeholder, so that nobody waits for that any more.
+    fn is_known(&self, placeholder: u64) -> bool {
+        placeholder <= locked(&self.state).last_placeholder
     }
 
     /// A peer says that a placeholder has come about.
