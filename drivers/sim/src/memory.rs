@@ -23,7 +23,7 @@ struct InPlace {
 
 // SAFETY: any thread may use the bytes, as hazards order the commands that do.
 unsafe impl Send for InPlace {}
-// SAFETY: as above.
+// SAFETY: any thread may use the bytes, as hazards order the commands that do.
 unsafe impl Sync for InPlace {}
 
 impl InPlace {
@@ -37,15 +37,18 @@ impl InPlace {
 impl HostMemory for InPlace {
     fn read(&self, offset: usize, to: &mut [u8]) {
         let from = self.part(offset, to.len());
-        // SAFETY: within the bytes, which are there (`map_host_memory`). The engine copies what a
-        // command of its own uses, without the bytes between its rows (`Bytes::copy_parts`), and
-        // hazards keep others from writing that.
+        // SAFETY: within the bytes, which are there (`map_host_memory`). They are read for two: a
+        // command, of what it uses without the bytes between its rows (`Bytes::copy_parts`), and
+        // `read_allocation`, for the core. Hazards keep others from writing either. Who merely
+        // looks at the machine reads none (`Space::inspect`).
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 
     fn write(&self, offset: usize, from: &[u8]) {
         let to = self.part(offset, from.len());
-        // SAFETY: as above; the engine writes bytes that its command has written.
+        // SAFETY: within the bytes, which are there (`map_host_memory`). The engine writes bytes
+        // that its command has written, and `write_allocation` those of the core: hazards keep
+        // others from all of these.
         unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
     }
 }
@@ -100,7 +103,7 @@ impl Shared {
         let start = DeviceAddress::from_raw(address).add(offset);
         let region = Region::new(start, bytes.len() as u64);
         let read: Result<Vec<u8>, MemoryError> =
-            self.machine.with(|simulation| simulation.inspect(region));
+            self.machine.with(|simulation| simulation.read(region));
         let read = read.map_err(|error| of_memory(space_id(key), "read memory back", &error))?;
         bytes.copy_from_slice(&read);
         Ok(())

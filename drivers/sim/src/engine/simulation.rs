@@ -216,13 +216,23 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If the region is not within a live allocation.
+    /// If the region is not within a live allocation, or [`MemoryError::OfHost`].
     pub fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
         let space = region.address.space();
         self.spaces
             .get(space.index())
             .ok_or(MemoryError::UnknownSpace { space })?
             .inspect(region)
+    }
+
+    /// As [`inspect`](Self::inspect), and of the host's memory where the caller knows that nobody
+    /// writes it.
+    pub(crate) fn read(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
+        let space = region.address.space();
+        self.spaces
+            .get(space.index())
+            .ok_or(MemoryError::UnknownSpace { space })?
+            .read(region)
     }
 
     /// Writes bytes to a region that no uploaded command uses, as a host does that has stopped the

@@ -202,6 +202,12 @@ pub enum MemoryError {
         /// The number of commands that use it.
         users: u64,
     },
+    /// The region is memory of the host's, which others may be writing.
+    #[error("{region} are memory of the host's that devices use where it is: look at it there")]
+    OfHost {
+        /// The region.
+        region: Region,
+    },
     /// The space went with the last of its devices.
     #[error("{space} was lost with its devices")]
     SpaceLost {
@@ -464,8 +470,16 @@ impl Space {
         }
     }
 
-    /// The bytes of a region as they are now.
+    /// The bytes of a region as they are now, for anybody who asks: none of the host's.
     pub(crate) fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
+        if region.length > 0 && self.locate(region)?.0 >= self.first_mapped {
+            return Err(MemoryError::OfHost { region });
+        }
+        self.read(region)
+    }
+
+    /// The bytes of a region as they are now. Of the host's, nobody writes them.
+    pub(crate) fn read(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
         if region.length == 0 {
             return Ok(Vec::new());
         }
@@ -592,16 +606,19 @@ mod tests {
         });
         assert_ne!(one, other);
         assert_eq!(space.free_bytes(), free);
-        let inspect = |space: &Space, address: DeviceAddress, length| {
-            space.inspect(Region::new(address, length))
+        let read = |space: &Space, address: DeviceAddress, length| {
+            space.read(Region::new(address, length))
         };
-        assert_eq!(inspect(&space, one.add(90), 10), Ok(vec![7; 10]));
-        assert!(inspect(&space, one.add(90), 11).is_err());
+        // Others may be writing it.
+        let region = Region::new(one.add(90), 10);
+        assert_eq!(space.inspect(region), Err(MemoryError::OfHost { region }));
+        assert_eq!(read(&space, one.add(90), 10), Ok(vec![7; 10]));
+        assert!(read(&space, one.add(90), 11).is_err());
         space.deposit(Region::new(other, 2), &[1, 2]).unwrap();
-        assert_eq!(inspect(&space, one, 3), Ok(vec![1, 2, 7]));
+        assert_eq!(read(&space, one, 3), Ok(vec![1, 2, 7]));
         space.free(one).unwrap();
-        assert!(inspect(&space, one, 1).is_err());
-        assert_eq!(inspect(&space, other, 1), Ok(vec![1]));
+        assert!(read(&space, one, 1).is_err());
+        assert_eq!(read(&space, other, 1), Ok(vec![1]));
         space.free(other).unwrap();
         assert_eq!(space.free_bytes(), free);
     }
