@@ -4,6 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 use std::fmt::Debug;
+use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 
 use quipu_kernel::{
     Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, BlockScratch, Blocks,
@@ -647,4 +652,116 @@ fn a_kernel_may_run_a_launch_of_its_own() {
     }
     let division = WorkDivision::new(2, 3, 1).unwrap();
     everywhere(|| Outer, division, |_| vec![360, 360, 360, 363, 363, 363]);
+}
+
+/// The first thread arrives with its array and is never polled again; the other one has not come
+/// when its block fails.
+struct Unfinished<'a> {
+    panics: bool,
+    /// An arrival became ready.
+    is_ready: &'a AtomicBool,
+}
+
+/// Asks once more as it is dropped.
+struct AsksLate<'a, F: Future + Unpin>(F, &'a AtomicBool);
+
+impl<F: Future + Unpin> Drop for AsksLate<'_, F> {
+    fn drop(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if Pin::new(&mut self.0).poll(&mut context).is_ready() {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl BlockKernel<1> for Unfinished<'_> {
+    type Output = ();
+    type Shared = SharedArray<u32>;
+
+    fn shared(&self, _division: &WorkDivision<1>) -> SharedArray<u32> {
+        SharedArray::new(2)
+    }
+
+    async fn run<A: BlockAccelerator<1>>(&self, acc: &A, (): (), array: SharedWrite<'_, u32>) {
+        if acc.thread_index()[0] == 0 {
+            let _late = AsksLate(acc.sync(array), self.is_ready);
+            pending::<()>().await;
+        } else {
+            assert!(!self.panics, "as it is told");
+            pending::<()>().await;
+        }
+    }
+}
+
+#[test]
+fn a_destructor_finds_no_arrival_complete_that_is_not() {
+    for mode in modes() {
+        for panics in [false, true] {
+            let is_ready = AtomicBool::new(false);
+            let kernel = Unfinished {
+                panics,
+                is_ready: &is_ready,
+            };
+            let division = WorkDivision::new(1, 2, 1).unwrap();
+            let mut launch = erase_block(kernel, (), division).unwrap();
+            let mut scratch = BlockScratch::with_options(mode.options);
+            let run = catch_unwind(AssertUnwindSafe(|| launch.run_all(&mut scratch)));
+            assert!(!matches!(run, Ok(Ok(()))), "{mode:?} {panics}");
+            assert!(!is_ready.load(Ordering::Relaxed), "{mode:?} {panics}");
+        }
+    }
+}
+
+/// The first thread comes to a barrier last, and then to another before it waits at the first.
+struct Twice<'a> {
+    has_come: &'a AtomicBool,
+    /// The second arrival became ready.
+    is_ready: &'a AtomicBool,
+}
+
+impl BlockKernel<1> for Twice<'_> {
+    type Output = ();
+    type Shared = SharedArray<u32>;
+
+    fn shared(&self, _division: &WorkDivision<1>) -> SharedArray<u32> {
+        SharedArray::new(2)
+    }
+
+    async fn run<A: BlockAccelerator<1>>(&self, acc: &A, (): (), array: SharedWrite<'_, u32>) {
+        if acc.thread_index()[0] == 0 {
+            while !self.has_come.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            let _first = first_barrier(acc);
+            acc.sync(array).await;
+            self.is_ready.store(true, Ordering::Relaxed);
+        } else {
+            let first = first_barrier(acc);
+            self.has_come.store(true, Ordering::Release);
+            first.await;
+        }
+    }
+}
+
+#[test]
+fn an_arrival_that_is_refused_is_never_complete() {
+    for warp_size in [1, 2] {
+        for _ in 0..100 {
+            let (has_come, is_ready) = (AtomicBool::new(false), AtomicBool::new(false));
+            let kernel = Twice {
+                has_come: &has_come,
+                is_ready: &is_ready,
+            };
+            let division = WorkDivision::new(1, 2, 1).unwrap();
+            let mut launch = erase_block(kernel, (), division).unwrap();
+            let mut options = RunOptions::new();
+            options.execution = Execution::OsThreads { warp_size };
+            let run = launch.run_all(&mut BlockScratch::with_options(options));
+            assert!(
+                matches!(run, Err(KernelError::ForeignAwait { thread: 0, .. })),
+                "{run:?}"
+            );
+            assert!(!is_ready.load(Ordering::Relaxed));
+        }
+    }
 }

@@ -8,8 +8,10 @@
 //! All of them make one promise, on which alone the safety of shared arrays rests: an arrival
 //! becomes ready only after *every* thread of the block came to the same place with the same
 //! arrays, without another arrival since the last time. That holds whatever else a kernel does with
-//! these futures (polls them by hand, drops them, leaks them, joins two of them). A thread cannot
-//! hand them to another, as they borrow its accelerator, whose lifetime has no name.
+//! these futures: polls them by hand, also from a destructor, drops them, leaks them, joins two of
+//! them. So a block that has failed, by a panic, an error or a refused arrival, makes no arrival
+//! ready any more, not even one that all threads came to. A thread cannot hand a future to another,
+//! as it borrows the thread's accelerator, whose lifetime has no name.
 
 mod polled;
 

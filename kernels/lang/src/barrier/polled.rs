@@ -23,6 +23,8 @@
 //!    loops.
 //! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is
 //!    complete, the votes are published, and the next round begins.
+//! 6. If the block fails, `ARRIVED` is set to a stray arrival before threads are dropped: a
+//!    destructor that asks, as in step 2, is not polled again.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -58,6 +60,11 @@ pub(crate) struct Polling(usize);
 impl Polling {
     pub(crate) fn begin() -> Self {
         Self(ARRIVED.get())
+    }
+
+    /// The block goes no further: from here to its end, no arrival is complete.
+    pub(crate) fn fail() {
+        ARRIVED.set(STRAY);
     }
 }
 
@@ -249,7 +256,8 @@ fn site_of(word: usize) -> Option<Site> {
 
 // SAFETY: a thread is polled again only after the scheduler has seen all arrive at one place with
 // one set of arrays (step 4: turning others than the first is marked, and marks are compared), and
-// each once only (step 3).
+// each once only (step 3). A thread that asks without being polled, as it is dropped, finds
+// `ARRIVED` set (step 6).
 unsafe impl Port for BarrierState {
     type Ticket<'p> = ();
 

@@ -185,8 +185,9 @@ impl Crowd {
 }
 
 // The promise of `Port`: an arrival is complete once `passed` has grown since, which it does when
-// all threads have arrived with one place and one set of arrays; and a thread that has arrived
-// arrives nowhere else before it knows.
+// all threads have arrived with one place and one set of arrays. A thread that arrives anywhere
+// before it knows fails the block (`goes`), and of a failed block no arrival is complete: so what a
+// refused arrival asks is never answered with an earlier one.
 impl Meeting for Crowd {
     fn arrive(&self, thread: usize, site: Site, turns: Turns, vote: bool) {
         let mut state = self.lock();
@@ -228,13 +229,16 @@ impl Meeting for Crowd {
     fn poll(&self, thread: usize) -> Poll<()> {
         let mut state = self.lock();
         loop {
+            if state.failed {
+                return Poll::Pending;
+            }
             match state.arrived[thread] {
                 Arrived::Barrier(passed) if passed < state.passed => {
                     state.arrived[thread] = Arrived::Nowhere;
                     crate::check::enter_epoch(state.passed);
                     return Poll::Ready(());
                 }
-                Arrived::Barrier(_) if !state.failed => state = self.wait(state),
+                Arrived::Barrier(_) => state = self.wait(state),
                 _ => return Poll::Pending,
             }
         }
@@ -281,6 +285,9 @@ impl Meeting for Crowd {
     fn exchanged(&self, thread: usize) -> Poll<Exchanged> {
         let mut state = self.lock();
         loop {
+            if state.failed {
+                return Poll::Pending;
+            }
             let warp = &state.warps[thread / self.warp_size];
             match state.arrived[thread] {
                 Arrived::Warp(passed) if passed < warp.passed => {
@@ -291,7 +298,7 @@ impl Meeting for Crowd {
                     state.arrived[thread] = Arrived::Nowhere;
                     return Poll::Ready(exchanged);
                 }
-                Arrived::Warp(_) if !state.failed => state = self.wait(state),
+                Arrived::Warp(_) => state = self.wait(state),
                 _ => return Poll::Pending,
             }
         }

@@ -78,7 +78,8 @@ impl Lockstep {
 
 // The promise of `Port`: a thread is polled again only when all have arrived, which step 4 and
 // `BarrierState` check. `at` and `arrived` are clear again then, as they are before any poll; and
-// no thread is at two places at once.
+// no thread is at two places at once. A thread that is dropped is not polled: by then the block has
+// failed or ended, and nothing is complete (`Polling::fail`).
 impl Meeting for Lockstep {
     fn arrive(&self, _thread: usize, site: Site, turns: Turns, vote: bool) {
         if self.goes() {
@@ -105,7 +106,7 @@ impl Meeting for Lockstep {
     }
 
     fn exchanged(&self, _thread: usize) -> Poll<Exchanged> {
-        if self.at.get().is_some() {
+        if self.at.get().is_some() || !self.block.has_not_arrived() {
             return Poll::Pending;
         }
         Poll::Ready(Exchanged {
@@ -281,6 +282,8 @@ struct Alive<'t>(Vec<Pin<Box<dyn Future<Output = ()> + 't>>>);
 
 impl Drop for Alive<'_> {
     fn drop(&mut self) {
+        // A destructor may ask for an arrival to which the others have not come.
+        Polling::fail();
         while let Some(future) = self.0.pop() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
                 std::mem::forget(panic);

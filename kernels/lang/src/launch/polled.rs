@@ -8,7 +8,8 @@
 //!    polled, is an error.
 //! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. Barriers and their
 //!    checks are in [`barrier`](crate::barrier).
-//! 4. Drop the threads, also when there is an error or a panic: [`Threads`] does.
+//! 4. Drop the threads, also when there is an error or a panic: [`Threads`] does. Then no arrival
+//!    is complete any more, as a destructor may ask.
 //!
 //! A round in which some threads end and others arrive at a barrier is an error, so a future is
 //! never polled after its end. A thread is never moved once it is in its slot.
@@ -332,6 +333,9 @@ impl<A, F> Threads<A, F> {
 
 impl<A, F> Drop for Threads<A, F> {
     fn drop(&mut self) {
+        if self.dropped < self.made {
+            Polling::fail();
+        }
         while self.dropped < self.made {
             // The block has failed already, and a second panic while a first one unwinds would end
             // the process. The payload of a thread that panics as it is dropped is forgotten, as
