@@ -151,7 +151,7 @@ impl Writer {
         let numbers = (0..names.len()).map(|number| number.to_string());
         let witness = witness(span, &quote!(#path(#(__quipu::w(#names)),*)));
         let variant = last_name(&path.path);
-        quote_spanned!(span=> { #bound __quipu::structure(#variant, &[#((#numbers, #names.raw())),*], None, #witness) })
+        quote_spanned!(span=> { #bound __quipu::structure(#variant, &[#((#numbers, #names.raw())),*], ::core::option::Option::None, #witness) })
     }
 
     pub(crate) fn method_call(&mut self, call: &ExprMethodCall) -> TokenStream {

@@ -299,7 +299,7 @@ impl Writer {
         let begins = match consumer {
             Consumer::Sum => quote_spanned!(span=> __quipu::sum #generics()),
             Consumer::Product => quote_spanned!(span=> __quipu::product #generics()),
-            Consumer::Count => quote_spanned!(span=> __quipu::sum::<usize>()),
+            Consumer::Count => quote_spanned!(span=> __quipu::sum::<::core::primitive::usize>()),
             Consumer::Fold(first) => {
                 let first = self.expression(first);
                 quote_spanned!(span=> __quipu::bind_mut("total", __quipu::value(#first)))

@@ -133,20 +133,22 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction, private_bounds)]
         const _: () = {
-            // SAFETY: the fields and variants are values.
+            // SAFETY: `#[repr(C)]` or `transparent` lays the fields out; all of these are values of
+            // their types, and so is what is made of the words of each. `sample_value` below names
+            // them all.
             unsafe impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
-                const ANY_BITS: bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
-                const HAS_ZERO: bool = true #(&& <#types as #build::KernelData>::HAS_ZERO)*;
+                const ANY_BITS: ::core::primitive::bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
+                const HAS_ZERO: ::core::primitive::bool = true #(&& <#types as #build::KernelData>::HAS_ZERO)*;
 
-                fn is_value(bytes: &[u8]) -> bool {
+                fn is_value(bytes: &[::core::primitive::u8]) -> ::core::primitive::bool {
                     true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
                 }
 
-                const WORDS: usize = 0 #(+ <#types as #build::KernelData>::WORDS)*;
+                const WORDS: ::core::primitive::usize = 0 #(+ <#types as #build::KernelData>::WORDS)*;
 
                 #[inline]
                 #[allow(unused)]
-                fn word(&self, mut at: usize) -> u64 {
+                fn word(&self, mut at: ::core::primitive::usize) -> ::core::primitive::u64 {
                     #(
                         if at < <#types as #build::KernelData>::WORDS {
                             return #build::KernelData::word(&self.#members, at);
@@ -158,7 +160,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 
                 #[inline]
                 #[allow(unused)]
-                fn set_word(&mut self, mut at: usize, word: u64) {
+                fn set_word(&mut self, mut at: ::core::primitive::usize, word: ::core::primitive::u64) {
                     #(
                         if at < <#types as #build::KernelData>::WORDS {
                             return #build::KernelData::set_word(&mut self.#members, at, word);
@@ -173,9 +175,9 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
-                const FIELDS: &'static [&'static str] = &[#(#names),*];
+                const FIELDS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
 
-                const IS_DERIVED: bool = true;
+                const IS_DERIVED: ::core::primitive::bool = true;
 
                 #[track_caller]
                 fn __order_of(
@@ -217,20 +219,20 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
-            // SAFETY: the fields and variants are values.
+            // SAFETY: the one value has no bytes.
             unsafe impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
-                const ANY_BITS: bool = true;
-                const WORDS: usize = 0;
+                const ANY_BITS: ::core::primitive::bool = true;
+                const WORDS: ::core::primitive::usize = 0;
 
-                fn is_value(_: &[u8]) -> bool {
+                fn is_value(_: &[::core::primitive::u8]) -> ::core::primitive::bool {
                     true
                 }
 
-                fn word(&self, _: usize) -> u64 {
+                fn word(&self, _: ::core::primitive::usize) -> ::core::primitive::u64 {
                     0
                 }
 
-                fn set_word(&mut self, _: usize, _: u64) {}
+                fn set_word(&mut self, _: ::core::primitive::usize, _: ::core::primitive::u64) {}
             }
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
@@ -238,7 +240,7 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
-                const IS_DERIVED: bool = true;
+                const IS_DERIVED: ::core::primitive::bool = true;
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Type::Unit
@@ -313,9 +315,9 @@ fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #emit::KernelValue for #name #type_generics #where_clause {
-                const FIELDS: &'static [&'static str] = &["variant", #(#fields),*];
-                const VARIANTS: &'static [&'static str] = &[#(#names),*];
-                const IS_DERIVED: bool = true;
+                const FIELDS: &'static [&'static ::core::primitive::str] = &["variant", #(#fields),*];
+                const VARIANTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
+                const IS_DERIVED: ::core::primitive::bool = true;
 
                 fn ir_type(state: &mut #emit::State) -> #emit::ir::Type {
                     #emit::variants_type::<Self>(
@@ -378,34 +380,37 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
         ));
     };
     let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
+    // What `repr` means by it. Where the enum is, the name alone may be of another type.
+    let number = quote!(::core::primitive::#number);
     let first = &first.ident;
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let build = quote!(#krate::__macro::emit);
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
-            // SAFETY: the fields and variants are values.
+            // SAFETY: `#[repr(#number)]` makes it a number so wide, and `is_value` and `HAS_ZERO` say
+            // which numbers are of variants, by the primitive type of that name.
             unsafe impl #build::KernelData for #name {
-                const ANY_BITS: bool = false;
-                const HAS_ZERO: bool = false #(|| Self::#variants as #number == 0)*;
+                const ANY_BITS: ::core::primitive::bool = false;
+                const HAS_ZERO: ::core::primitive::bool = false #(|| Self::#variants as #number == 0)*;
 
-                fn is_value(bytes: &[u8]) -> bool {
+                fn is_value(bytes: &[::core::primitive::u8]) -> ::core::primitive::bool {
                     let ::core::result::Result::Ok(bytes) = ::core::convert::TryFrom::try_from(bytes) else {
                         return false;
                     };
-                    let number = #number::from_ne_bytes(bytes);
+                    let number = <#number>::from_ne_bytes(bytes);
                     false #(|| number == Self::#variants as #number)*
                 }
 
-                const WORDS: usize = 1;
+                const WORDS: ::core::primitive::usize = 1;
 
                 #[inline]
-                fn word(&self, _: usize) -> u64 {
-                    *self as #number as u64
+                fn word(&self, _: ::core::primitive::usize) -> ::core::primitive::u64 {
+                    *self as #number as ::core::primitive::u64
                 }
 
                 #[inline]
-                fn set_word(&mut self, _: usize, word: u64) {
+                fn set_word(&mut self, _: ::core::primitive::usize, word: ::core::primitive::u64) {
                     #(
                         if word as #number == Self::#variants as #number {
                             *self = Self::#variants;
@@ -419,16 +424,16 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #build::KernelValue for #name {
-                const IS_DERIVED: bool = true;
+                const IS_DERIVED: ::core::primitive::bool = true;
 
-                fn is_equal_by_number() -> bool {
+                fn is_equal_by_number() -> ::core::primitive::bool {
                     use #build::{Equated as _, Incomparable as _};
-                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as i128)),*])).are_equal_by_number()
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as ::core::primitive::i128)),*])).are_equal_by_number()
                 }
 
-                fn is_ordered_by_number() -> bool {
+                fn is_ordered_by_number() -> ::core::primitive::bool {
                     use #build::{Incomparable as _, Ordered as _};
-                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as i128)),*])).are_ordered_by_number()
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as ::core::primitive::i128)),*])).are_ordered_by_number()
                 }
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
@@ -440,7 +445,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
                 }
 
                 fn literal(self, state: &mut #build::State) -> #build::Raw {
-                    #build::enum_literal(state, #build::ir::Scalar::#scalar, self as #number as i64 as u64)
+                    #build::enum_literal(state, #build::ir::Scalar::#scalar, self as #number as ::core::primitive::i64 as ::core::primitive::u64)
                 }
             }
         };

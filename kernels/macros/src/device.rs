@@ -220,7 +220,7 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
             use #emit::{Operated as _, OperatedAsNumbers as _};
 
             impl #impl_generics #emit::Operates<#emit::operator::Equal> for #name #type_generics #where_clause {
-                type Output = bool;
+                type Output = ::core::primitive::bool;
 
                 #[track_caller]
                 fn operate(this: #emit::Expr<Self>, other: #emit::Expr<Self>) -> #emit::Expr<bool> {
@@ -229,7 +229,7 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
             }
 
             impl #impl_generics #emit::Operates<#emit::operator::NotEqual> for #name #type_generics #where_clause {
-                type Output = bool;
+                type Output = ::core::primitive::bool;
 
                 #[track_caller]
                 fn operate(this: #emit::Expr<Self>, other: #emit::Expr<Self>) -> #emit::Expr<bool> {
@@ -281,7 +281,7 @@ fn operator_impl(
         (kind, output)
     } else if operator == "PartialEq" {
         let kind = quote!(#build::Operates<#build::operator::Equal, #other>);
-        (kind, quote!(bool))
+        (kind, quote!(::core::primitive::bool))
     } else {
         let kind = quote!(#build::Operates<#build::operator::#operator, #other>);
         (kind, output)
@@ -289,7 +289,7 @@ fn operator_impl(
     let unequal = (operator == "PartialEq").then(|| {
         quote! {
             impl #impl_generics #build::Operates<#build::operator::NotEqual, #other> for #of #where_clause {
-                type Output = bool;
+                type Output = ::core::primitive::bool;
 
                 #[track_caller]
                 fn operate(this: #build::Expr<Self>, other: #build::Expr<#other>) -> #build::Expr<bool> {

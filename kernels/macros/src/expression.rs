@@ -477,12 +477,15 @@ impl Writer {
         }
         let path = &structure.path;
         let (rest, rest_witness) = match &structure.rest {
-            None => (quote!(None), TokenStream::new()),
+            None => (quote!(::core::option::Option::None), TokenStream::new()),
             Some(rest) => {
                 let written = self.expression(rest);
                 let name = self.fresh("rest");
                 bound.extend(quote_spanned!(rest.span()=> let #name = #written;));
-                (quote!(Some(#name)), quote!(..__quipu::w(#name)))
+                (
+                    quote!(::core::option::Option::Some(#name)),
+                    quote!(..__quipu::w(#name)),
+                )
             }
         };
         let witness = witness(span, &quote!(#path { #(#witnesses,)* #rest_witness }));

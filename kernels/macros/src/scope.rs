@@ -281,5 +281,5 @@ pub(crate) fn exchanged(body: &Block) -> HashSet<String> {
 
 /// Something of a type, for rustc to see and never to run.
 pub(crate) fn witness(span: Span, value: &TokenStream) -> TokenStream {
-    quote_spanned!(span=> if __quipu::DEAD { Some(#value) } else { None })
+    quote_spanned!(span=> if __quipu::DEAD { ::core::option::Option::Some(#value) } else { ::core::option::Option::None })
 }

@@ -138,7 +138,7 @@ impl Writer {
         let (whole, at) = (self.fresh("whole"), self.fresh("middle"));
         let statements: [Stmt; 3] = [
             parse_quote_spanned!(span=> let #whole = &#receiver;),
-            parse_quote_spanned!(span=> let #at: usize = #middle;),
+            parse_quote_spanned!(span=> let #at: ::core::primitive::usize = #middle;),
             parse_quote_spanned!(span=> let #parts = (&#whole[..#at], &#whole[#at..]);),
         ];
         let mut written = TokenStream::new();

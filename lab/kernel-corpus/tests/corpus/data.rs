@@ -283,6 +283,75 @@ async fn states(
     }
 }
 
+/// Data where the names of types are those of others.
+mod renamed {
+    #![allow(non_camel_case_types, dead_code)]
+
+    use quipu_kernel::KernelData;
+
+    pub(super) type u8 = u64;
+    pub(super) type u16 = core::primitive::u8;
+    pub(super) type u64 = core::primitive::u16;
+    pub(super) type i64 = core::primitive::u8;
+    pub(super) type i128 = core::primitive::u8;
+    pub(super) type usize = core::primitive::u8;
+    pub(super) type bool = ();
+    pub(super) type str = ();
+    pub(super) enum Option {
+        Some,
+        None,
+    }
+    pub(super) use Option::{None, Some};
+
+    #[derive(Clone, Copy, Debug, PartialEq, KernelData)]
+    #[kernel_data(crate = quipu_kernel)]
+    #[repr(u16)]
+    pub(super) enum Side {
+        Left = 256,
+        Right = 512,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, KernelData)]
+    #[kernel_data(crate = quipu_kernel)]
+    #[repr(C)]
+    pub(super) struct Sided {
+        pub(super) side: Side,
+        pub(super) at: u64,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, KernelData)]
+    #[kernel_data(crate = quipu_kernel)]
+    pub(super) struct Nothing;
+}
+
+#[test]
+fn data_is_of_the_types_that_repr_means() {
+    use renamed::{Nothing, Side, Sided};
+    const { assert!(!Side::HAS_ZERO && !Sided::HAS_ZERO && Nothing::HAS_ZERO) };
+    for (number, is_value) in [(0_u16, false), (1, false), (256, true), (512, true)] {
+        let bytes = number.to_ne_bytes();
+        assert_eq!(<Side as KernelData>::is_value(&bytes), is_value, "{number}");
+        let [low, high] = bytes;
+        assert_eq!(
+            <Sided as KernelData>::is_value(&[low, high, 9, 9]),
+            is_value,
+            "{number}"
+        );
+    }
+    let right = Sided {
+        side: Side::Right,
+        at: 7,
+    };
+    let mut left = Sided {
+        side: Side::Left,
+        at: 0,
+    };
+    for at in 0..2 {
+        KernelData::set_word(&mut left, at, KernelData::word(&right, at));
+    }
+    assert_eq!((left, KernelData::word(&right, 0)), (right, 512));
+}
+
 #[test]
 fn runs_states_with_enums_in_memory() {
     assert_eq!((size_of::<State>(), size_of::<Cell>()), (1, 8));
