@@ -55,6 +55,13 @@ pub struct Elements;
 ///
 /// An index in elements is that of the thread's first element.
 pub trait Measured<Unit>: sealed::Sealed {
+    /// Of an index so: is it the same for all threads of a block?
+    #[doc(hidden)]
+    const COUNTS_BLOCKS: bool = false;
+    /// Of an index so: is it one more for the next thread?
+    #[doc(hidden)]
+    const COUNTS_THREADS: bool = false;
+
     /// The number of units of the origin, along each dimension.
     #[doc(hidden)]
     fn extent<const D: usize>(division: &WorkDivision<D>) -> Extent<D>;
@@ -74,9 +81,23 @@ mod sealed {
     impl Sealed for super::Thread {}
 }
 
+/// True if an index of such an origin and unit counts blocks.
+#[doc(hidden)]
+pub const fn counts_blocks<Origin: Measured<Unit>, Unit>(_: &Origin, _: &Unit) -> bool {
+    Origin::COUNTS_BLOCKS
+}
+
+/// True if an index of such an origin and unit counts threads.
+#[doc(hidden)]
+pub const fn counts_threads<Origin: Measured<Unit>, Unit>(_: &Origin, _: &Unit) -> bool {
+    Origin::COUNTS_THREADS
+}
+
 macro_rules! measured {
-    ($($origin:ty, $unit:ty: $extent:ident, |$division:ident, $block:ident, $thread:ident, $d:ident| $index:expr;)*) => {$(
+    ($($origin:ty, $unit:ty: $extent:ident, |$division:ident, $block:ident, $thread:ident, $d:ident| $index:expr $(, $counts:ident)?;)*) => {$(
         impl Measured<$unit> for $origin {
+            $(const $counts: bool = true;)?
+
             #[inline(always)]
             fn extent<const D: usize>(division: &WorkDivision<D>) -> Extent<D> {
                 division.$extent()
@@ -90,11 +111,12 @@ macro_rules! measured {
 }
 
 measured! {
-    Grid, Blocks: grid_blocks, |_division, block, _thread, d| block[d];
-    Grid, Threads: grid_threads, |division, block, thread, d| block[d] * division.block_threads()[d] + thread[d];
+    Grid, Blocks: grid_blocks, |_division, block, _thread, d| block[d], COUNTS_BLOCKS;
+    Grid, Threads: grid_threads, |division, block, thread, d|
+        block[d] * division.block_threads()[d] + thread[d], COUNTS_THREADS;
     Grid, Elements: grid_elements, |division, block, thread, d|
         (block[d] * division.block_threads()[d] + thread[d]) * division.thread_elements()[d];
-    Block, Threads: block_threads, |_division, _block, thread, d| thread[d];
+    Block, Threads: block_threads, |_division, _block, thread, d| thread[d], COUNTS_THREADS;
     Block, Elements: block_elements, |division, _block, thread, d| thread[d] * division.thread_elements()[d];
     Thread, Elements: thread_elements, |_division, _block, _thread, _d| 0;
 }

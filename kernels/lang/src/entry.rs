@@ -107,6 +107,8 @@ unsafe impl<T: Copy + Send + Sync + 'static, const D: usize> Partition<D> for By
     type Plan<'a> = T;
     type Own<'t> = T;
 
+    const IS_READ_BY_ALL: bool = true;
+
     #[inline(always)]
     fn plan<'a>(
         view: Self::View<'a>,
@@ -130,6 +132,8 @@ unsafe impl<T: Sync + 'static, const D: usize> Partition<D> for Reading<T> {
     type View<'a> = GlobalRef<'a, T>;
     type Plan<'a> = GlobalRef<'a, T>;
     type Own<'t> = &'t [T];
+
+    const IS_READ_BY_ALL: bool = true;
 
     #[inline(always)]
     fn plan<'a>(
@@ -155,6 +159,8 @@ unsafe impl<T: Sync + 'static, const E: usize, const D: usize> Partition<D> for 
     type View<'a> = GlobalRef<'a, T, E>;
     type Plan<'a> = GlobalRef<'a, T, E>;
     type Own<'t> = GlobalRef<'t, T, E>;
+
+    const IS_READ_BY_ALL: bool = true;
 
     #[inline(always)]
     fn plan<'a>(

@@ -192,12 +192,17 @@ pub use warp::{
 pub mod __macro {
     pub use crate::__optimised as optimised;
     pub use crate::__unoptimised as unoptimised;
+    pub use crate::accelerator::{counts_blocks, counts_threads};
     pub use crate::emit;
     pub use crate::entry::{ByValue, Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::extent::components;
     pub use crate::launch::compiled_here;
-    pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
+    pub use crate::launch::{
+        Elements, Kept, LANES, Lanes, MayIndex, NoIndex, Phases, WholeIndex, difference, known,
+        product, sum,
+    };
     pub use crate::level::Level;
+    pub use crate::partition::is_read_by_all;
     pub use crate::shared::turned;
     pub use crate::stencil_loops::{Neighbours, Pieces};
     pub use crate::{Accelerator, BlockAccelerator, GridAccelerator};

@@ -13,7 +13,7 @@ use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
 use crate::passed;
-use crate::phases::phases;
+use crate::phases::{Phases, phases};
 use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
@@ -245,7 +245,7 @@ impl Kernel<'_> {
             #[doc(hidden)]
             #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
             #visibility struct #name #generics #where_clause {
-                lengths: [usize; #count],
+                lengths: [::core::primitive::usize; #count],
                 of: ::core::marker::PhantomData<fn() -> #marker>,
             }
 
@@ -472,7 +472,7 @@ impl Kernel<'_> {
             };
             let waits_for_grid = (acc.waits == Waits::Grid).then(|| {
                 quote!(
-                    const WAITS_FOR_GRID: bool = true;
+                    const WAITS_FOR_GRID: ::core::primitive::bool = true;
                 )
             });
             let in_phases = match self.method {
@@ -481,10 +481,10 @@ impl Kernel<'_> {
                 None if is_refused || acc.waits == Waits::Grid => None,
                 None => phases(krate, &apart, acc, &self.parameters),
             };
-            let in_phases = in_phases.map(|body| {
+            let in_phases = in_phases.map(|Phases { body, witnesses }| {
                 quote! {
                     #krate::__macro::optimised! {
-                        const IN_PHASES: bool = true;
+                        const IN_PHASES: ::core::primitive::bool = #witnesses;
 
                         #[inline(always)]
                         #[allow(unused)]
@@ -502,7 +502,7 @@ impl Kernel<'_> {
                     type Output = #partitions;
                     type Shared = #shared_type;
 
-                    const IS_WRITTEN: bool = true;
+                    const IS_WRITTEN: ::core::primitive::bool = true;
 
                     #waits_for_grid
 
@@ -593,14 +593,15 @@ impl Kernel<'_> {
             None => module.clone(),
         };
         quote! {
-            // SAFETY: the body is checked Rust over the views of its partitions, and the source is
-            // made of the same body.
+            // SAFETY: `prepare` runs the kernel's `impl` above, over the views of its partitions:
+            // the user's function, which rustc checks, and phases written of it, whose own `unsafe`
+            // says why it is right. `module` is made of the same function.
             unsafe impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
                 type Parameters = #partitions;
 
-                const NAME: &'static str = #text;
+                const NAME: &'static ::core::primitive::str = #text;
 
-                const SHARED: usize = #shared;
+                const SHARED: ::core::primitive::usize = #shared;
 
                 #bounds
 
@@ -608,7 +609,7 @@ impl Kernel<'_> {
                 fn shared_lengths(
                     __parameters: &[&dyn ::core::any::Any],
                     __division: #krate::__macro::WorkDivision<#dimensions>,
-                ) -> ::core::option::Option<::std::vec::Vec<usize>> {
+                ) -> ::core::option::Option<::std::vec::Vec<::core::primitive::usize>> {
                     #shared_lengths
                 }
 
@@ -728,7 +729,7 @@ impl Kernel<'_> {
                     let is_uninitialised = parameter.is_uninitialised
                         || is_written_first(&item.block, &parameter.name, length, acc);
                     let length = if writer.is_constant(length) {
-                        quote!(__quipu::ir::SharedLength::Fixed((#length) as u64))
+                        quote!(__quipu::ir::SharedLength::Fixed((#length) as ::core::primitive::u64))
                     } else {
                         quote!(__quipu::ir::SharedLength::Launch)
                     };

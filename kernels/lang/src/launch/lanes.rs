@@ -216,6 +216,74 @@ impl<T, const D: usize> Elements<[usize; D]> for GlobalRef<'_, T, D> {
     }
 }
 
+/// A value that a kernel's index is made of. [`index`](Self::index) is chosen by its type: the
+/// operators of another type may do anything.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct MayIndex<'v, T>(pub &'v T);
+
+impl<T: WholeIndex> MayIndex<'_, T> {
+    /// The number.
+    #[inline(always)]
+    pub fn index(&self) -> Option<usize> {
+        Some(self.0.whole())
+    }
+}
+
+/// Any other value, which is no index.
+#[doc(hidden)]
+pub trait NoIndex {
+    /// None.
+    #[inline(always)]
+    fn index(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl<T> NoIndex for MayIndex<'_, T> {}
+
+/// An `usize`, by reference or not: sums of these are those of the language.
+#[doc(hidden)]
+pub trait WholeIndex: whole::Sealed {
+    /// The number.
+    fn whole(&self) -> usize;
+}
+
+mod whole {
+    pub trait Sealed {}
+    impl Sealed for usize {}
+    impl Sealed for &usize {}
+    impl Sealed for &mut usize {}
+}
+
+impl WholeIndex for usize {
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        *self
+    }
+}
+
+impl WholeIndex for &usize {
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        **self
+    }
+}
+
+impl WholeIndex for &mut usize {
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        **self
+    }
+}
+
+/// The number that a value has been found to be.
+#[doc(hidden)]
+#[inline(always)]
+pub fn known(index: Option<usize>) -> usize {
+    index.unwrap_or_default()
+}
+
 /// A sum of an index, unless it overflows.
 #[doc(hidden)]
 #[inline(always)]

@@ -67,6 +67,10 @@ pub unsafe trait Partition<const D: usize> {
     /// The part that each thread is handed.
     type Own<'t>;
 
+    /// True if all threads are handed the same, which none of them changes.
+    #[doc(hidden)]
+    const IS_READ_BY_ALL: bool = false;
+
     /// Prepares a view for a launch of such a division.
     ///
     /// # Errors
@@ -83,6 +87,12 @@ pub unsafe trait Partition<const D: usize> {
     /// truth. While the returned part lives (and not longer than the plan's elements do), it is not
     /// called for the same thread again.
     unsafe fn own<'t, A: Accelerator<D>>(plan: &Self::Plan<'_>, acc: &A) -> Self::Own<'t>;
+}
+
+/// True if all threads are handed the same, which none of them changes.
+#[doc(hidden)]
+pub const fn is_read_by_all<P: Partition<D>, const D: usize>() -> bool {
+    P::IS_READ_BY_ALL
 }
 
 // SAFETY: there is nothing to hand out.

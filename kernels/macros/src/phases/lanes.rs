@@ -29,14 +29,26 @@
 //!    order, as no thread reaches what another one writes in the phase.
 //! 5. If any of that does not hold (at borders, and where the kernel is about to fail), each of the
 //!    threads goes alone, as the kernel says.
+//!
+//! What is checked and what is read unchecked must be one number, and names and operators mean what
+//! rustc says, not what they look like. So:
+//!
+//! 1. An index that is read unchecked is not the user's expression. It is written anew, of library
+//!    questions, of the rounds' counters, and of the values that its names had as the phase began,
+//!    if these are `usize` by type; else the threads go alone.
+//! 2. The bounds of the loops are computed once for a phase, and serve the check and the loops.
+//! 3. No name that a phase of rounds binds hides one from around ([`Reader::is_hiding`]).
+//! 4. Origins and units of indices, and what all threads read, are asked for by their types
+//!    ([`witnesses`](super::witnesses)).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
+use syn::visit::Visit;
 use syn::{BinOp, Expr, ExprIf, ExprMethodCall, Ident, Lit, Member, Path, Stmt, UnOp};
 
-use super::structure::Handles;
+use super::structure::{Handles, Named};
 use super::uniform::{Indexed, Names, bound_by, is_plain_method, is_pure, is_read};
 use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
@@ -52,6 +64,8 @@ pub(super) struct Lanes {
     pub(super) check: TokenStream,
     /// The number of conditions.
     pub(super) guards: usize,
+    /// The values that indices are made of, with the names of their `Option<usize>`.
+    pub(super) taken: Vec<(Ident, TokenStream)>,
     /// Arrays of whose own elements each thread has one.
     pub(super) own: BTreeSet<Ident>,
 }
@@ -92,6 +106,7 @@ impl Known<'_> {
                 statements: statements.to_vec(),
                 check: TokenStream::new(),
                 guards: 0,
+                taken: Vec::new(),
                 own: BTreeSet::new(),
             },
         };
@@ -103,6 +118,10 @@ impl Known<'_> {
         for statement in &mut statements {
             reader.statement(statement)?;
         }
+        // The others would only be in the way of type inference.
+        let (mut used, check) = (HashSet::new(), &reader.lanes.check);
+        words_of(quote!(#(#statements)* #check), &mut used);
+        reader.lanes.taken.retain(|(name, _)| used.contains(name));
         reader.lanes.statements = statements;
         Some(reader.lanes)
     }
@@ -113,6 +132,9 @@ impl Known<'_> {
 struct Sum {
     /// Its value, an `Option<usize>`.
     value: TokenStream,
+    /// The same value where it is known to be one, an `usize`. It says the same wherever it stands
+    /// in the phase, as nothing is hidden there.
+    index: TokenStream,
     /// Each thread's is one more than that of the thread before.
     is_next: bool,
     /// It may be another in each round.
@@ -148,8 +170,17 @@ impl Reader<'_> {
         };
         let (from, to) = (range.start.as_ref()?, range.end.as_ref()?);
         let names = self.known.names;
-        let is_hidden = self.visible.contains(name) || self.turns(name);
-        if is_hidden || names.is_mutable(name) || !names.is_uniform(from) || !names.is_uniform(to) {
+        let mut bounds = Named::default();
+        bounds.visit_expr(from);
+        bounds.visit_expr(to);
+        // These are computed before any round.
+        let is_of_round = self
+            .lanes
+            .rounds
+            .iter()
+            .any(|of| bounds.0.contains(&of.name));
+        let is_uniform = names.is_uniform(from) && names.is_uniform(to) && !is_of_round;
+        if self.is_hiding(name) || names.is_mutable(name) || !is_uniform {
             return None;
         }
         self.lanes.rounds.push(Round {
@@ -161,11 +192,22 @@ impl Reader<'_> {
         Some(())
     }
 
+    /// True if a name that is bound would hide another.
+    fn is_hiding(&self, name: &Ident) -> bool {
+        self.visible.contains(name) || *name == self.known.names.acc || self.turns(name)
+    }
+
     fn statement(&mut self, statement: &mut Stmt) -> Option<()> {
         match statement {
             Stmt::Local(local) => {
                 let init = local.init.as_mut().filter(|init| init.diverge.is_none())?;
                 let bound = bound_by(&local.pat)?;
+                // Those of a phase without rounds are visible themselves, and hide nothing, as
+                // `structure` sees to.
+                let is_within = !self.lanes.rounds.is_empty();
+                if is_within && bound.iter().any(|name| self.is_hiding(name)) {
+                    return None;
+                }
                 let sum = match &bound[..] {
                     [name] if !self.known.names.is_mutable(name) => self.sum(&init.expr),
                     _ => None,
@@ -239,13 +281,16 @@ impl Reader<'_> {
             return None;
         }
         let mut arguments = call.args.iter_mut();
-        let sum = self.sum(arguments.next()?)?;
+        let at = arguments.next()?;
+        let sum = self.sum(at)?;
         let (array, value) = (&call.receiver, self.value(&sum));
         self.lanes.check.extend(quote! {
             if !#array.lanes_have(#value) {
                 break '__fits ::core::option::Option::None;
             }
         });
+        let index = &sum.index;
+        *at = syn::parse_quote!(#index);
         call.method = format_ident!("{}_of_lane", call.method);
         arguments.try_for_each(|value| self.expression(value))
     }
@@ -434,9 +479,12 @@ impl Reader<'_> {
             }
         };
         self.lanes.check.extend(check);
-        // SAFETY: that was asked for the first and the last thread and round.
+        let indices = sums.iter().map(|sum| &sum.index);
+        // SAFETY: `lanes_have` was asked of the same container, as nothing hides its name, for the
+        // first and the last thread and round. `Sum::index` is what `Sum::value` was there, and
+        // between these it is between: sums of `usize` grow with the thread and the round.
         *expression = syn::parse_quote! {
-            (*unsafe { #base.of_lane([#(#parts),*]) })
+            (*unsafe { #base.of_lane([#(#indices),*]) })
         };
         Some(())
     }
@@ -479,21 +527,38 @@ impl Reader<'_> {
         })
     }
 
-    fn sum(&self, expression: &Expr) -> Option<Sum> {
+    /// A value that is an index if it is an `usize`, or a reference to one: the type tells.
+    fn taken(&mut self, of: TokenStream, is_usize: bool) -> Sum {
         let krate = self.known.krate;
-        let leaf = |value: TokenStream, is_usize: bool| Sum {
-            value: quote!(::core::option::Option::Some::<usize>(#value)),
+        let text = of.to_string();
+        let known = self.lanes.taken.iter();
+        let known = known.filter(|(_, other)| other.to_string() == text);
+        let name = match known.map(|(name, _)| name.clone()).next() {
+            Some(name) => name,
+            None => {
+                let name = format_ident!("__taken_{}", self.lanes.taken.len());
+                self.lanes.taken.push((name.clone(), of));
+                name
+            }
+        };
+        Sum {
+            index: quote!(#krate::__macro::known(#name)),
+            value: name.into_token_stream(),
             is_next: false,
             turns: false,
             is_usize,
-        };
-        // By reference or not.
-        let borrowed = |of: &dyn ToTokens| {
-            let of = of.to_token_stream();
-            leaf(
-                quote!(*::core::borrow::Borrow::<usize>::borrow(&#of)),
-                false,
-            )
+        }
+    }
+
+    fn sum(&mut self, expression: &Expr) -> Option<Sum> {
+        let krate = self.known.krate;
+        // What is an `usize`, and the same wherever it is asked for in one thread and round.
+        let leaf = |value: TokenStream, is_usize: bool| Sum {
+            value: quote!(::core::option::Option::Some::<::core::primitive::usize>(#value)),
+            index: value,
+            is_next: false,
+            turns: false,
+            is_usize,
         };
         match expression {
             Expr::Paren(inner) => self.sum(&inner.expr),
@@ -506,21 +571,25 @@ impl Reader<'_> {
             },
             Expr::Path(path) => {
                 let Some(name) = path.path.get_ident() else {
-                    return Some(borrowed(path));
+                    return Some(self.taken(path.to_token_stream(), false));
                 };
                 if let Some(sum) = self.locals.get(name) {
                     return sum.clone();
                 }
                 if self.turns(name) {
+                    let value = quote!(#krate::__macro::MayIndex(&#name).index());
                     return Some(Sum {
+                        index: quote!(#krate::__macro::known(#value)),
+                        value,
+                        is_next: false,
                         turns: true,
-                        ..leaf(name.to_token_stream(), false)
+                        is_usize: false,
                     });
                 }
                 match self.known.names.value_again(name) {
                     Some(value) => self.sum(value),
                     None => (self.known.names.is_uniform(expression) && !self.is_view(expression))
-                        .then(|| borrowed(name)),
+                        .then(|| self.taken(name.to_token_stream(), false)),
                 }
             }
             Expr::Cast(cast) => {
@@ -533,12 +602,14 @@ impl Reader<'_> {
                 }
                 if self.turns(name) {
                     return Some(Sum {
-                        value: quote!(::core::convert::TryInto::<usize>::try_into(#name).ok()),
+                        value: quote! {
+                            ::core::convert::TryInto::<::core::primitive::usize>::try_into(#name).ok()
+                        },
                         turns: true,
-                        ..leaf(TokenStream::new(), true)
+                        ..leaf(quote!((#name as ::core::primitive::usize)), true)
                     });
                 }
-                (self.known.names.is_uniform(&cast.expr)).then(|| leaf(quote!((#cast)), true))
+                (self.known.names.is_uniform(&cast.expr)).then(|| self.taken(quote!((#cast)), true))
             }
             Expr::MethodCall(call)
                 if call.method == "len"
@@ -568,10 +639,10 @@ impl Reader<'_> {
                 }
             }
             Expr::Binary(binary) => {
-                let function = match binary.op {
-                    BinOp::Add(_) => quote!(sum),
-                    BinOp::Sub(_) => quote!(difference),
-                    BinOp::Mul(_) => quote!(product),
+                let (function, operator) = match binary.op {
+                    BinOp::Add(_) => (quote!(sum), quote!(+)),
+                    BinOp::Sub(_) => (quote!(difference), quote!(-)),
+                    BinOp::Mul(_) => (quote!(product), quote!(*)),
                     _ => return None,
                 };
                 let (left, right) = (self.sum(&binary.left)?, self.sum(&binary.right)?);
@@ -582,8 +653,10 @@ impl Reader<'_> {
                     _ => {}
                 }
                 let (left_value, right_value) = (left.value, right.value);
+                let (left_index, right_index) = (left.index, right.index);
                 Some(Sum {
                     value: quote!(#krate::__macro::#function(#left_value, #right_value)),
+                    index: quote!((#left_index #operator #right_index)),
                     is_next: left.is_next || right.is_next,
                     turns: left.turns || right.turns,
                     is_usize: left.is_usize || right.is_usize,
@@ -601,6 +674,18 @@ impl Reader<'_> {
 /// The variable of a thread's own element of an array.
 pub(super) fn own_name(array: &Ident) -> Ident {
     format_ident!("__own_{array}")
+}
+
+fn words_of(tokens: TokenStream, words: &mut HashSet<Ident>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(word) => {
+                words.insert(word);
+            }
+            TokenTree::Group(group) => words_of(group.stream(), words),
+            _ => {}
+        }
+    }
 }
 
 fn number(expression: &Expr) -> Option<usize> {

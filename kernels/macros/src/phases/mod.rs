@@ -32,7 +32,8 @@
 //!
 //! This analysis refuses no kernel. A kernel that is not plainly of this form stays an `async fn`,
 //! and in the test modes all kernels are that. rustc checks the `async fn`, so types, borrows and
-//! moves are right here, too. No thread can be at another barrier than the others.
+//! moves are right here, too. No thread can be at another barrier than the others. What is only
+//! read off names, of indices and of views, is asked of the types once more ([`witnesses`]).
 
 mod apart;
 mod assertions;
@@ -43,21 +44,30 @@ mod uniform;
 mod write;
 
 use proc_macro2::TokenStream;
+use quote::quote;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ItemFn, Local, Pat};
 
 use crate::scope::exchanged;
-use crate::signature::{AcceleratorParameter, Parameter, Passing};
+use crate::signature::{AcceleratorParameter, Parameter, Passing, with_lifetimes};
 pub(crate) use apart::apart;
 pub(crate) use uniform::{bound_by, is_pure, is_read};
 
-/// The body of a function that runs blocks of a kernel phase by phase, if it can be one.
+/// A kernel that can be run phase by phase.
+pub(crate) struct Phases {
+    /// The body of the function that runs blocks so.
+    pub(crate) body: TokenStream,
+    /// A constant: whether types are what their names say.
+    pub(crate) witnesses: TokenStream,
+}
+
+/// A kernel as phases, if it can be run so.
 pub(crate) fn phases(
     krate: &syn::Path,
     item: &ItemFn,
     acc: &AcceleratorParameter,
     parameters: &[Parameter],
-) -> Option<TokenStream> {
+) -> Option<Phases> {
     // Such a parameter may be a variable.
     let is_variable =
         |parameter: &Parameter| parameter.is_mutable && matches!(parameter.passing, Passing::Value);
@@ -76,7 +86,55 @@ pub(crate) fn phases(
         dimensions: acc.dimensions.to_string().parse().ok(),
     };
     let steps = structure::steps(&block, &known)?;
-    Some(write::write(&steps, &known))
+    Some(Phases {
+        body: write::write(&steps, &known),
+        witnesses: witnesses(&block, acc, &known),
+    })
+}
+
+/// Whether the origins and units of indices, and what all threads are taken to read, have the types
+/// that their names say: `use Threads as Blocks` is possible. A macro cannot know it; so it is
+/// asked where types are known, and a kernel of which it is not true is not run phase by phase.
+fn witnesses(block: &Block, acc: &AcceleratorParameter, known: &lanes::Known) -> TokenStream {
+    struct Indices<'n> {
+        names: &'n uniform::Names,
+        krate: &'n syn::Path,
+        asked: Vec<TokenStream>,
+    }
+    impl<'ast> Visit<'ast> for Indices<'_> {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            let (krate, arguments) = (self.krate, call.args.iter());
+            let asked = match self.names.indexed(call) {
+                Some(uniform::Indexed::Uniform) => quote!(counts_blocks),
+                Some(uniform::Indexed::Threads) => quote!(counts_threads),
+                None => quote!(),
+            };
+            if call.method == "index" && !asked.is_empty() {
+                self.asked
+                    .push(quote!(#krate::__macro::#asked(#(&#arguments),*)));
+            }
+            visit::visit_expr_method_call(self, call);
+        }
+    }
+    let (krate, dimensions) = (known.krate, &acc.dimensions);
+    let mut indices = Indices {
+        names: known.names,
+        krate,
+        asked: Vec::new(),
+    };
+    indices.visit_block(block);
+    let asked = indices.asked;
+    let views = known
+        .parameters
+        .iter()
+        .filter(|parameter| matches!(parameter.passing, Passing::View) && is_read(parameter));
+    let views = views.map(|parameter| with_lifetimes(&parameter.user_type));
+    quote! {
+        true #(&& #asked)* #(&& #krate::__macro::is_read_by_all::<
+            <#views as #krate::__macro::Parameter<#dimensions>>::Partition,
+            #dimensions,
+        >())*
+    }
 }
 
 /// True if a variable may come to mean another shared array: which array a name is of has to be

@@ -215,10 +215,7 @@ impl Reader<'_> {
     fn bind(&mut self, statement: &Stmt) -> Option<()> {
         if let Stmt::Local(local) = statement {
             let bound = Bound::of(&local.pat);
-            if bound
-                .iter()
-                .any(|name| self.visible.contains(name) || *name == self.names.acc)
-            {
+            if bound.iter().any(|name| self.is_hiding(name)) {
                 return None;
             }
             if self.is_plain(local) {
@@ -229,6 +226,11 @@ impl Reader<'_> {
             self.visible.extend(bound);
         }
         Some(())
+    }
+
+    /// True if a name that is bound would hide another.
+    fn is_hiding(&self, name: &Ident) -> bool {
+        self.visible.contains(name) || *name == self.names.acc
     }
 
     fn is_plain(&self, local: &syn::Local) -> bool {
@@ -293,7 +295,7 @@ impl Reader<'_> {
                 let from = self.turned(&local.init.as_ref()?.expr)?;
                 self.turn(&from, &to)?;
                 for name in to {
-                    if !from.contains(&name) && self.visible.contains(&name) {
+                    if !from.contains(&name) && self.is_hiding(&name) {
                         return None;
                     }
                     if !self.visible.contains(&name) {
@@ -349,7 +351,7 @@ impl Reader<'_> {
         counted: Vec<Ident>,
         steps: &mut Vec<Step>,
     ) -> Option<()> {
-        if counted.iter().any(|name| self.visible.contains(name)) {
+        if counted.iter().any(|name| self.is_hiding(name)) {
             return None;
         }
         let outside = self.visible.len();
@@ -404,8 +406,7 @@ impl Reader<'_> {
     /// The names that a condition binds, if the block can have them.
     fn bound_in(&self, condition: &Expr) -> Option<Vec<Ident>> {
         let bound = bound_in(condition);
-        let is_new = |name: &Ident| !self.visible.contains(name) && *name != self.names.acc;
-        (self.names.binds_uniform(condition) && bound.iter().all(is_new))
+        (self.names.binds_uniform(condition) && !bound.iter().any(|name| self.is_hiding(name)))
             .then(|| bound.into_iter().collect())
     }
 
@@ -548,8 +549,9 @@ impl<'ast> Visit<'ast> for Bound {
     }
 }
 
+/// The names in an expression.
 #[derive(Default)]
-struct Named(HashSet<Ident>);
+pub(super) struct Named(pub(super) HashSet<Ident>);
 
 impl<'ast> Visit<'ast> for Named {
     fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {

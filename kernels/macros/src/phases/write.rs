@@ -33,11 +33,12 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
     let read = writer.handed(&|parameter| is_read(parameter));
     let body = writer.steps(&steps.steps);
     quote! {
-        use #krate::__macro::{Accelerator as _, BlockAccelerator as _, Elements as _};
+        use #krate::__macro::{Accelerator as _, BlockAccelerator as _, Elements as _, NoIndex as _};
         #(let #kept = __blocks.kept()?;)*
         '__blocks: while __blocks.next() {
             let #acc = &__blocks.thread(0, 0);
-            // SAFETY: what is handed out here is what all threads may read.
+            // SAFETY: what is handed out here is what all threads may read (`IN_PHASES` asks the
+            // types, and without it nobody calls this).
             let #read = unsafe { __blocks.own(#acc) };
             #body
         }
@@ -47,6 +48,42 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
 
 fn kept_name(number: usize) -> Ident {
     format_ident!("__kept_{number}")
+}
+
+/// The names of the bounds of the loops around threads.
+fn bound_names(lanes: &Lanes) -> (Vec<Ident>, Vec<Ident>) {
+    let numbers = 0..lanes.rounds.len();
+    let names = |number: usize| {
+        (
+            format_ident!("__from_{number}"),
+            format_ident!("__to_{number}"),
+        )
+    };
+    numbers.map(names).unzip()
+}
+
+/// The bounds of the loops around threads, unless one of these has no rounds, and the pattern of
+/// them.
+fn bounds_of(lanes: &Lanes) -> (TokenStream, TokenStream) {
+    let (from, to) = bound_names(lanes);
+    let pattern = quote!((#((#from, #to),)*));
+    let (starts, ends): (Vec<_>, Vec<_>) = lanes
+        .rounds
+        .iter()
+        .map(|round| (&round.from, &round.to))
+        .unzip();
+    let bounds = quote! {
+        '__bounds: {
+            #(
+                let (#from, #to) = (#starts, #ends);
+                if #from >= #to {
+                    break '__bounds ::core::option::Option::None;
+                }
+            )*
+            ::core::option::Option::Some(#pattern)
+        }
+    };
+    (bounds, pattern)
 }
 
 /// A statement of the block: where it leaves the kernel, the next block follows.
@@ -173,17 +210,23 @@ impl Writer<'_> {
                 );
                 // As constants, so that nothing is asked for each thread. Mixed answers are rare.
                 let guards = lanes.guards;
+                let (bounds, bounded) = bounds_of(lanes);
+                let (names, values): (Vec<_>, Vec<_>) = lanes.taken.iter().cloned().unzip();
                 let answers: &[bool] = if guards == 0 { &[true] } else { &[true, false] };
                 quote! {
+                    #(let #names = #krate::__macro::MayIndex(&#values).index();)*
+                    let __bounds = #bounds;
                     for __row in 0..__blocks.rows() {
                         let mut __last = 0;
                         while __last < __blocks.row_length() {
                             let __fits = #fits;
                             #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
                                 let __guards = [#answers; #guards];
-                                #together
-                                __last += #krate::__macro::LANES;
-                                continue;
+                                if let ::core::option::Option::Some(#bounded) = __bounds {
+                                    #together
+                                    __last += #krate::__macro::LANES;
+                                    continue;
+                                }
                             })*
                             let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
                             while __last < __until {
@@ -224,7 +267,8 @@ impl Writer<'_> {
                     |(name, _)| quote!(let mut #name = unsafe { #krate::__macro::turned(#name) };),
                 );
             quote! {
-                // SAFETY: as above; a barrier lies between the phases of an array.
+                // SAFETY: the thread is handed these for this phase, and has none of another; a
+                // barrier lies between the phases of an array.
                 let (#(#arrays,)*) = unsafe { __blocks.hand_out(#thread) };
                 #(#turned)*
             }
@@ -248,28 +292,8 @@ impl Writer<'_> {
     /// their conditions, if so.
     fn fits(&self, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
         let (krate, acc) = (self.krate, &self.names.acc);
-        let (from, to): (Vec<_>, Vec<_>) = (0..lanes.rounds.len())
-            .map(|number| {
-                (
-                    format_ident!("__from_{number}"),
-                    format_ident!("__to_{number}"),
-                )
-            })
-            .unzip();
-        let rounds = lanes
-            .rounds
-            .iter()
-            .zip(from.iter().zip(&to))
-            .map(|(round, (from, to))| {
-                let (start, end) = (&round.from, &round.to);
-                quote! {
-                    let (#from, #to) = (#start, #end);
-                    if #from >= #to {
-                        break '__fits ::core::option::Option::None;
-                    }
-                    let #to = #to - 1;
-                }
-            });
+        let (_, bounded) = bounds_of(lanes);
+        let (from, to) = bound_names(lanes);
         let (guards, check) = (lanes.guards, &lanes.check);
         let names: Vec<_> = lanes.rounds.iter().map(|round| &round.name).collect();
         let own = &lanes.own;
@@ -296,7 +320,10 @@ impl Writer<'_> {
                 if __blocks.row_length() - __last < #krate::__macro::LANES {
                     break '__fits ::core::option::Option::None;
                 }
-                #(#rounds)*
+                let ::core::option::Option::Some(#bounded) = __bounds else {
+                    break '__fits ::core::option::Option::None;
+                };
+                #(let #to = #to - 1;)*
                 let (__first, __end) = (#first, #last);
                 if __first == __end {
                     ::core::option::Option::Some(__first)
@@ -367,13 +394,14 @@ impl Writer<'_> {
                 {
                     #statements
                     #(#set)*
-                    // SAFETY: as above.
+                    // SAFETY: there are so many.
                     #(unsafe { #own_lanes.set(__lane, #own_names) };)*
                 }
             }
         };
-        for round in lanes.rounds.iter().rev() {
-            let (name, from, to) = (&round.name, &round.from, &round.to);
+        let (from, to) = bound_names(lanes);
+        for ((round, from), to) in lanes.rounds.iter().zip(&from).zip(&to).rev() {
+            let name = &round.name;
             body = quote!(for #name in #from..#to { #body });
         }
         quote! {
@@ -385,7 +413,7 @@ impl Writer<'_> {
             #(let mut #own_lanes = unsafe { #own.lanes(__number) };)*
             #body
             #(#stored)*
-            // SAFETY: as above.
+            // SAFETY: `fits` has found each of these threads to have the element of its number.
             #(unsafe { #own.set_lanes(__number, #own_lanes) };)*
         }
     }

@@ -4,9 +4,11 @@
 use super::{check, division, ways};
 use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{
-    Block, BlockAccelerator, BlockKernel, GlobalMut, GlobalRef, Grid, OwnElements, SharedWrite,
-    Threads, WorkDivision, device, kernel,
+    Block, BlockAccelerator, BlockKernel, BlockScratch, GlobalMut, GlobalRef, Grid, KernelData,
+    KernelError, OwnElements, SharedWrite, Threads, WorkDivision, device, kernel,
 };
+use std::borrow::Borrow;
+use std::ops::Add;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// All that may be in a phase of threads that go side by side.
@@ -262,4 +264,234 @@ fn runs_product() {
     run::<16>([17, 33, 31]);
     run::<16>([5, 48, 40]);
     run::<20>([21, 20, 39]);
+}
+
+/// The number of ways to run a kernel in which it comes to its end. In the others it fails, as an
+/// index is outside.
+fn ends(run: impl Fn(&mut BlockScratch) -> Result<(), KernelError>) -> usize {
+    ways()
+        .filter_map(|mut scratch| catch_unwind(AssertUnwindSafe(|| run(&mut scratch))).ok())
+        .filter(Result::is_ok)
+        .count()
+}
+
+/// In the rounds, an array of the name of a parameter.
+#[kernel(crate = quipu_kernel)]
+async fn hidden_view(
+    acc: &impl BlockAccelerator<1>,
+    n: usize,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+    #[shared(32)] mut s: SharedWrite<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    let first = x[0];
+    for k in 0..n {
+        let x = [1, 2, 3, 4];
+        s.own()[0] += x[k] + first;
+    }
+    let s = acc.sync(s).await;
+    for (_, y) in y.each() {
+        *y = s[thread];
+    }
+}
+
+/// The same of an array that is shared.
+#[kernel(crate = quipu_kernel)]
+async fn hidden_array(
+    acc: &impl BlockAccelerator<1>,
+    n: usize,
+    mut y: OwnElements<u32>,
+    #[shared(32)] mut s: SharedWrite<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    s.own()[0] = thread as u32;
+    let read = acc.sync(s).await;
+    let mut sum = read[thread];
+    for k in 0..n {
+        let read = [1, 2, 3, 4];
+        sum += read[k];
+    }
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+}
+
+/// Of what an index is made that is computed again, and of the accelerator.
+#[kernel(crate = quipu_kernel)]
+async fn hidden_parts(
+    acc: &impl BlockAccelerator<1>,
+    n: usize,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    let place = thread + n;
+    let mut sum = 0;
+    for k in 0..n {
+        let thread = k * 100;
+        sum += x[place] + x[thread];
+    }
+    for k in 0..n {
+        let acc = [[k, 7]];
+        sum += acc[0][1] as u32;
+    }
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = sum + thread as u32;
+    }
+}
+
+#[test]
+fn names_that_hide_others_mean_what_rustc_says() {
+    const { assert!(UNOPTIMISED || <hidden_view as BlockKernel<1>>::IN_PHASES) };
+    const { assert!(UNOPTIMISED || <hidden_array as BlockKernel<1>>::IN_PHASES) };
+    const { assert!(UNOPTIMISED || <hidden_parts as BlockKernel<1>>::IN_PHASES) };
+    let x = vec![5; 1000];
+    let mut y = vec![0; 64];
+    check!(hidden_view => (4_usize, &x, &mut y), division(2, 32, 1));
+    assert_eq!(y, [30; 64]);
+    check!(hidden_array => (4_usize, &mut y), division(2, 32, 1));
+    assert_eq!(y[..3], [10, 11, 12]);
+    check!(hidden_parts => (4_usize, &x, &mut y), division(2, 32, 1));
+    assert_eq!(y[..3], [68, 69, 70]);
+    let division = division(2, 32, 1);
+    let view = |scratch: &mut BlockScratch| {
+        hidden_view(12, &x, &mut vec![0; 64]).run_in(division, scratch)
+    };
+    assert_eq!(ends(view), 0);
+    let array =
+        |scratch: &mut BlockScratch| hidden_array(12, &mut vec![0; 64]).run_in(division, scratch);
+    assert_eq!(ends(array), 0);
+    let parts = |scratch: &mut BlockScratch| {
+        hidden_parts(12, &x, &mut vec![0; 64]).run_in(division, scratch)
+    };
+    assert_eq!(ends(parts), 0);
+}
+
+/// A value whose sums are its own, and that lends another number.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Far {
+    by: u64,
+}
+
+impl Borrow<usize> for Far {
+    fn borrow(&self) -> &usize {
+        &0
+    }
+}
+
+#[device(crate = quipu_kernel)]
+impl Add<usize> for Far {
+    type Output = usize;
+
+    fn add(self, other: usize) -> usize {
+        other + self.by as usize
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+async fn far_away(
+    acc: &impl BlockAccelerator<1>,
+    far: Far,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+    #[shared(32)] mut s: SharedWrite<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    s.own()[0] = x[far + thread];
+    let s = acc.sync(s).await;
+    for (_, y) in y.each() {
+        *y = s[thread];
+    }
+}
+
+/// Indices that are lent.
+#[kernel(crate = quipu_kernel)]
+async fn lent(acc: &impl BlockAccelerator<1>, n: usize, x: &[u32], mut y: OwnElements<u32>) {
+    let thread = acc.thread_index()[0];
+    let lent = &n;
+    let mut sum = 0;
+    for k in 0..4 {
+        sum += x[lent + thread] * k;
+    }
+    acc.sync_block_threads().await;
+    for (_, y) in y.each() {
+        *y = sum;
+    }
+}
+
+#[test]
+fn operators_mean_what_rustc_says() {
+    const { assert!(UNOPTIMISED || <far_away as BlockKernel<1>>::IN_PHASES) };
+    const { assert!(UNOPTIMISED || <lent as BlockKernel<1>>::IN_PHASES) };
+    let x: Vec<u32> = (0..64).collect();
+    let division = division(1, 32, 1);
+    let mut y = vec![0; 32];
+    far_away(Far { by: 3 }, &x, &mut y).run(division).unwrap();
+    assert_eq!(y[..3], [3, 4, 5]);
+    lent(2, &x, &mut y).run(division).unwrap();
+    assert_eq!(y[..3], [12, 18, 24]);
+    for by in [1 << 20, 1 << 40] {
+        let run = |scratch: &mut BlockScratch| {
+            far_away(Far { by }, &x, &mut vec![0; 32]).run_in(division, scratch)
+        };
+        assert_eq!(ends(run), 0);
+    }
+    let run = |scratch: &mut BlockScratch| lent(33, &x, &mut vec![0; 32]).run_in(division, scratch);
+    assert_eq!(ends(run), 0);
+}
+
+mod renamed {
+    pub(super) use quipu_kernel::Threads as Blocks;
+    pub(super) type GlobalRef<'t, T> = quipu_kernel::OwnBlock<'t, T>;
+}
+
+/// An index of threads that is called one of blocks.
+#[kernel(crate = quipu_kernel)]
+async fn other_units(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    mut y: OwnElements<u32>,
+    #[shared(16)] mut s: SharedWrite<u32>,
+) {
+    let thread = acc.thread_index()[0];
+    let at = acc.index(Grid, renamed::Blocks)[0];
+    s.own()[0] = x[(15 - at) * acc.index(Grid, renamed::Blocks)[0] + thread];
+    let s = acc.sync(s).await;
+    for (_, y) in y.each() {
+        *y = s[thread] + at as u32;
+    }
+}
+
+/// A thread's share of memory, under the name of what all threads read.
+#[kernel(crate = quipu_kernel)]
+async fn other_views(acc: &impl BlockAccelerator<1>, y: renamed::GlobalRef<u32>) {
+    let thread = acc.thread_index()[0];
+    acc.sync_block_threads().await;
+    y[0] = thread as u32;
+}
+
+#[test]
+fn types_are_asked_for_themselves() {
+    const { assert!(!<other_units as BlockKernel<1>>::IN_PHASES) };
+    const { assert!(!<other_views as BlockKernel<1>>::IN_PHASES) };
+    let x: Vec<u32> = (0..128).collect();
+    let mut y = vec![0; 16];
+    check!(other_units => (&x, &mut y), division(1, 16, 1));
+    let expected: Vec<u32> = (0..16).map(|at| (15 - at) * at + 2 * at).collect();
+    assert_eq!(y, expected);
+    for mut scratch in ways() {
+        let mut y = vec![100; 16];
+        let run = other_views(&mut y).run_in(division(1, 16, 1), &mut scratch);
+        run.unwrap();
+        assert!(y.into_iter().eq(0..16));
+    }
+    let run = |scratch: &mut BlockScratch| {
+        other_units(&x[..16], &mut vec![0; 16]).run_in(division(1, 16, 1), scratch)
+    };
+    assert_eq!(ends(run), 0);
 }
