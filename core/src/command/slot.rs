@@ -414,13 +414,19 @@ impl Slot {
     }
 
     /// The name shown for the command.
+    ///
+    /// Only for those of whom the command cannot end meanwhile: its owner, the recorded graph that
+    /// keeps it, and who holds the lock of the registry that it must leave first
+    /// (`event::blocked`), for a name that is no user's code.
     pub(crate) fn label(&self) -> &str {
         if let Some(label) = self.extension().and_then(|e| e.label.as_deref()) {
             return label;
         }
         match self.vtable.get() {
-            // SAFETY: name functions look at the state only of launches, whose
-            // state is alive until the command is over; afterwards `phase` says so.
+            // SAFETY: name functions look at the state only of launches. It is alive until the
+            // command is over, which it does not become during this call, as only those call it
+            // that are named above. (That `phase` was less once would be no reason. It tells an
+            // owner whether the state is gone already.)
             Some(vtable) if self.phase.load(Ordering::Relaxed) < Phase::Complete as u8 => unsafe {
                 (vtable.name)(self.state_pointer())
             },
