@@ -433,6 +433,29 @@ const ENDING: &[(&str, &str)] = &[
          for (int k = 0; k < n; k++) s += x[k * N + i];",
     ),
     (
+        "a lock that is given back by a constant through another argument, after a count",
+        "while (atomic_xchg(numbers, 1)); numbers[7]++; for (int k = 0; k < n; k++) s += x[k * N + i]; mem_fence(CLK_GLOBAL_MEM_FENCE); same[0] = 0;",
+    ),
+    (
+        "a slot that is given back by a store through another argument",
+        "int at = 8 + (l & 3); while (atomic_cmpxchg(numbers + at, 0, 1)) at = 8 + ((at + 1) & 3);
+         for (int k = 0; k < n; k++) s += x[k * N + i]; atomic_inc(same + 7); mem_fence(CLK_GLOBAL_MEM_FENCE); same[at] = 0;",
+    ),
+    (
+        "a slot that is given back by an exchange through another argument",
+        "int at = 8 + (l & 3); while (atomic_cmpxchg(numbers + at, 0, i + 1)) at = 8 + ((at + 1) & 3);
+         for (int k = 0; k < n; k++) s += x[k * N + i]; atomic_inc(same + 7); atomic_xchg(same + at, 0);",
+    ),
+    (
+        "a slot that is given back by a step through another argument",
+        "int at = 8 + (l & 3); while (atomic_cmpxchg(numbers + at, 0, 1)) at = 8 + ((at + 1) & 3);
+         for (int k = 0; k < n; k++) s += x[k * N + i]; atomic_inc(same + 7); atomic_dec(same + at);",
+    ),
+    (
+        "a count that is taken back through another argument",
+        "while (atomic_inc(numbers) < 2 * i) atomic_dec(same); for (int k = 0; k < n; k++) s += x[k * N + i]; atomic_inc(same + 7); atomic_inc(numbers);",
+    ),
+    (
         "two locks, one within the other",
         "while (atomic_xchg(numbers, 1)); for (int k = 0; k < n; k++) s += x[k * N + i];
          while (atomic_xchg(numbers + 1, 1)); for (int k = 0; k < n; k++) s += x[k * N + i];
@@ -506,4 +529,42 @@ fn a_kernel_ends_in_which_work_items_hold_what_others_wait_for() {
             assert_eq!(numbers[7], count as i32, "{name}, {local} x {groups}");
         }
     }
+}
+
+/// A function that a kernel calls so often that it stays one gives back what others wait for.
+#[test]
+fn a_kernel_ends_in_which_a_function_gives_back_a_slot() {
+    const CALLS: usize = 300;
+    let calls: String = (0..CALLS)
+        .map(|call| format!("            give(slots, at, &v, {call});\n"))
+        .collect();
+    let source = format!(
+        "__attribute__((noinline)) void give(global int *slots, int at, uint *to, int n) {{
+            uint v = *to * 2654435761u + n;
+            v ^= v >> 15; v *= 2246822519u; v ^= v >> 13; v *= 3266489917u; v ^= v >> 16;
+            v ^= v >> 11; v *= 2246822519u; v ^= v >> 17; v *= 3266489917u; v ^= v >> 14;
+            v ^= v >> 12; v *= 2654435761u; v ^= v >> 18; v *= 2246822519u; v ^= v >> 13;
+            *to = v;
+            if (n == {CALLS} - 1) slots[at] = 0; }}
+        kernel void k(global const int *x, global int *slots, global uint *out, int n) {{
+            int i = get_global_id(0), N = get_global_size(0), at = i & 3; uint v = i;
+            while (atomic_cmpxchg(slots + at, 0, 1)) at = (at + 1) & 3;
+            for (int k = 0; k < n; k++) v += x[k * N + i];
+            {calls}
+            out[i] = v; }}"
+    );
+    let Some(program) = program(&source) else {
+        return;
+    };
+    let passes = program.emit("k", None, Output::Passes).unwrap();
+    assert!(String::from_utf8_lossy(&passes).contains("@quipu.kept."));
+    let x: Vec<i32> = (0..64 * 9).collect();
+    let (slots, out) = (vec![0_i32; 4], vec![0_u32; 64]);
+    let mut launch = Launch::new([64, 1, 1], [64, 1, 1]);
+    launch.memory(&x);
+    launch.memory(&slots);
+    launch.memory(&out);
+    launch.value(9_i32);
+    launch.run(&program, "k");
+    assert_eq!(slots, [0; 4]);
 }

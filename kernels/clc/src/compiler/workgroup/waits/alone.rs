@@ -16,8 +16,9 @@
 use super::super::access::is_arithmetic;
 use super::super::graph::{End, Graph, Loop};
 use super::super::variables::is_leaf;
-use super::places::{Place, places, written};
+use super::places::{Place, left, places, written};
 use super::{address, is_shared};
+use crate::compiler::calls;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
@@ -151,7 +152,9 @@ pub(super) fn leaves(graph: &Graph, of: &Loop) -> bool {
     true
 }
 
-/// The memory that a loop exchanges numbers in, of which a kernel exchanges only one constant.
+/// The memory that a loop exchanges numbers in, of which a kernel exchanges only one constant. A
+/// write through another argument, which may be for the same memory, does not count unless it makes
+/// that constant of what was exchanged for it.
 fn final_ones(graph: &Graph, of: &Loop) -> Vec<(Place, Value)> {
     let wanted = |one: Value| {
         let is_exchange = one.opcode() == Some(op::ATOMIC_CMPXCHG);
@@ -166,10 +169,15 @@ fn final_ones(graph: &Graph, of: &Loop) -> Vec<(Place, Value)> {
         let [place] = places(address(*one))[..] else {
             return None;
         };
+        let filled = LLVMGetOperand(*one, 2).number();
         let are_such = all().all(|other| {
-            written(*other).is_none_or(|to| {
-                !Place::any_meet(&places(to), &[place]) || wanted(*other) == Some(constant)
-            })
+            let Some(to) = written(*other).map(places) else {
+                return !calls::is_call(*other);
+            };
+            let gives_back = || left(*other, filled) == constant.number();
+            let changes_it =
+                Place::any_meet(&to, &[place]) || Place::any_share(&to, &[place]) && gives_back();
+            !changes_it || wanted(*other) == Some(constant)
         });
         (place.is_named() && are_such).then_some((place, constant))
     });

@@ -35,7 +35,7 @@ use super::uniform::Divergence;
 use super::variables::{is_leaf, is_pure};
 use crate::compiler::calls;
 use crate::compiler::llvm::*;
-use places::{Place, places, written};
+use places::{Place, left, places, written};
 use std::collections::{HashMap, HashSet};
 
 /// Where work-items may hold what others wait for.
@@ -74,8 +74,9 @@ impl Order {
         let writes = |one: Value, to: &[Place]| {
             written(one).is_some_and(|at| Place::any_meet(&places(at), to))
         };
-        // Without a write that ends the wait, it ends by another argument for the same memory. A
-        // loop that waits may begin by one write, and ends what it has begun by another.
+        // Without a write that ends the wait, it ends by another argument for the same memory. So
+        // it may where a constant is written by one. A loop that waits may begin by one write, and
+        // ends what it has begun by another.
         let ends_of = |nodes: &dyn Fn(usize) -> bool| {
             let nodes = (0..count).filter(|at| nodes(*at));
             let all = nodes.flat_map(|at| &graph.nodes[at].body);
@@ -84,7 +85,7 @@ impl Order {
         let is_end_seen = ends_of(&|at| !within(at)) > 0
             || waiting.iter().any(|of| ends_of(&|at| of.nodes[at]) > 1);
         let owes = any(&|one| {
-            let ends = || match is_end_seen {
+            let ends = || match is_end_seen && left(one, None).is_none() {
                 true => writes(one, &awaited),
                 false => written(one).is_some_and(|at| Place::any_share(&places(at), &awaited)),
             };
@@ -408,7 +409,8 @@ fn ways(graph: &Graph, of: &Loop, from: usize) -> Vec<usize> {
 
 /// True if each turn of a loop adds a constant to a number in memory that nothing else in the loop
 /// changes, and the loop is left when the number has gone past a bound that stays as it is: each
-/// work-item comes there by its own turns.
+/// work-item comes there by its own turns. Another argument may be for the same memory: what is
+/// subtracted there may be what was added.
 fn counts_out(graph: &Graph, of: &Loop) -> bool {
     let latches: Vec<usize> = graph.before[of.header]
         .iter()
@@ -422,29 +424,39 @@ fn counts_out(graph: &Graph, of: &Loop) -> bool {
         .filter(|at| of.nodes[*at])
         .flat_map(|at| graph.nodes[at].body.iter().copied())
         .collect();
-    let counts = |count: Value| -> Option<bool> {
+    // True if an atomic operation adds a constant above zero, false if it subtracts one.
+    let goes_up = |one: Value| -> Option<bool> {
         const ADD: i32 = 1;
         const SUB: i32 = 2;
-        if count.opcode() != Some(op::ATOMIC_RMW) || !stays(graph, of, address(count)) {
+        if one.opcode() != Some(op::ATOMIC_RMW) {
             return None;
         }
-        let step = LLVMGetOperand(count, 1);
+        let step = LLVMGetOperand(one, 1);
         let bits = match step.ty().kind() {
             kind::INTEGER => LLVMGetIntTypeWidth(step.ty()),
             _ => return None,
         };
         let number = step.number().filter(|number| *number != 0)?;
         let is_positive = number >> (bits - 1) == 0;
-        let to = places(address(count));
-        let is_alone = all.iter().all(|other| {
-            *other == count
-                || !written(*other).is_some_and(|other| Place::any_meet(&places(other), &to))
-        });
-        match LLVMGetAtomicRMWBinOp(count) {
-            ADD => is_alone.then_some(is_positive),
-            SUB => is_alone.then_some(!is_positive),
+        match LLVMGetAtomicRMWBinOp(one) {
+            ADD => Some(is_positive),
+            SUB => Some(!is_positive),
             _ => None,
         }
+    };
+    let counts = |count: Value| -> Option<bool> {
+        let way = goes_up(count).filter(|_| stays(graph, of, address(count)))?;
+        let to = places(address(count));
+        let is_alone = all.iter().all(|other| {
+            let Some(at) = written(*other).map(places) else {
+                return !calls::is_call(*other);
+            };
+            let takes_back = || goes_up(*other) == Some(!way);
+            let changes_it =
+                Place::any_meet(&at, &to) || Place::any_share(&at, &to) && takes_back();
+            !changes_it || *other == count
+        });
+        is_alone.then_some(way)
     };
     let leaves_past = |count: Value, goes_up: bool| {
         let mut ends = (0..of.nodes.len()).filter(in_each_turn);

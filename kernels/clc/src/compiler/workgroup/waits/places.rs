@@ -1,4 +1,4 @@
-//! The memory that an address is of.
+//! The memory that an address is of, and what is written there.
 
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
@@ -62,6 +62,31 @@ pub(super) fn written(instruction: Value) -> Option<Value> {
             let name = instruction.callee()?;
             (name.starts_with("llvm.mem") || name.starts_with("llvm.masked.store"))
                 .then(|| LLVMGetOperand(instruction, u32::from(name.contains("masked"))))
+        }
+        _ => None,
+    }
+}
+
+/// What an instruction leaves in memory if it finds a number there, as far as both are known.
+pub(super) fn left(instruction: Value, found: Option<u64>) -> Option<u64> {
+    let by = |operand: u32| LLVMGetOperand(instruction, operand);
+    match instruction.opcode()? {
+        op::STORE => by(0).number(),
+        op::ATOMIC_CMPXCHG => by(2).number(),
+        op::ATOMIC_RMW => {
+            let is_integer = by(1).ty().kind() == kind::INTEGER;
+            let bits = is_integer.then(|| LLVMGetIntTypeWidth(by(1).ty()))?;
+            let number = by(1).number()?;
+            let now = match LLVMGetAtomicRMWBinOp(instruction) {
+                0 => number,
+                1 => found?.wrapping_add(number),
+                2 => found?.wrapping_sub(number),
+                3 => found? & number,
+                5 => found? | number,
+                6 => found? ^ number,
+                _ => return None,
+            };
+            Some(now & (u64::MAX >> (64 - bits)))
         }
         _ => None,
     }
