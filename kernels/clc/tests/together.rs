@@ -115,6 +115,72 @@ fn work_items_switch_in_vectors() {
     }
 }
 
+/// Where a switch has a case for each number, work-items go nowhere else from there.
+#[test]
+fn loops_with_a_switch_that_has_a_case_for_each_number_become_vectors() {
+    const TURNS: i32 = 20;
+    let switch = "switch (s & 3) {
+            case 0: s = s * 5 + k; break;
+            case 1: s ^= j + k * 77; stop = s > 100000; break;
+            case 2: s += 12; break;
+            default: s -= 9;
+        }
+        if (stop) break;";
+    let Some(program) = program(&format!(
+        "int walk(int s, int n) {{
+            for (int j = 0; j < n; j++)
+                for (int k = 0; k < n; k++) {{ bool stop = false; {switch} }}
+            return s;
+        }}
+        kernel void of_memory(global const int *in, global int *out, int n) {{
+            int i = get_global_id(0);
+            out[i] = walk(in[i], n);
+        }}
+        kernel void of_numbers(global const int *in, global int *out, int n) {{
+            int i = get_global_id(0);
+            out[i] = walk(i * 7, n);
+        }}"
+    )) else {
+        return;
+    };
+    let input: Vec<i32> = (0..256).map(|i| i * 7).collect();
+    let wanted = input.iter().map(|s| {
+        let mut s = *s;
+        for j in 0..TURNS {
+            for k in 0..TURNS {
+                let mut stop = false;
+                match s & 3 {
+                    0 => s = s.wrapping_mul(5).wrapping_add(k),
+                    1 => {
+                        s ^= j + k * 77;
+                        stop = s > 100_000;
+                    }
+                    2 => s = s.wrapping_add(12),
+                    _ => s = s.wrapping_sub(9),
+                }
+                if stop {
+                    break;
+                }
+            }
+        }
+        s
+    });
+    let wanted: Vec<i32> = wanted.collect();
+    for name in ["of_memory", "of_numbers"] {
+        let text = program.emit(name, Some([64, 1, 1]), Output::Explanation);
+        let text = String::from_utf8(text.unwrap()).unwrap();
+        assert!(text.contains("strip by strip"), "{text}");
+        assert!(!text.contains("one after the other"), "{text}");
+        let out = vec![0_i32; 256];
+        let mut launch = Launch::new([256, 1, 1], [64, 1, 1]);
+        launch.memory(&input);
+        launch.memory(&out);
+        launch.value(TURNS);
+        launch.run(&program, name);
+        assert_eq!(out, wanted, "{name}");
+    }
+}
+
 #[test]
 fn counters_are_one_number_for_all_that_are_inside() {
     let Some(program) = program(

@@ -329,6 +329,7 @@ pub(crate) mod op {
     pub(crate) const RET: i32 = 1;
     pub(crate) const BR: i32 = 2;
     pub(crate) const SWITCH: i32 = 3;
+    pub(crate) const UNREACHABLE: i32 = 7;
     pub(crate) const ADD: i32 = 8;
     pub(crate) const SUB: i32 = 10;
     pub(crate) const MUL: i32 = 12;

@@ -145,7 +145,7 @@ pub(super) fn compile(
             LLVMSetLinkage(other, linkage::INTERNAL);
         }
     }
-    let switches = workgroup::switches_by_memory(function);
+    let switches = workgroup::switches_by_numbers(function);
     let divides = division::call(context, module, machine, function)?;
     let layout = workgroup::transform(
         context,

@@ -91,21 +91,36 @@ fn may_count(number: Value) -> bool {
     false
 }
 
-/// True if a kernel has a switch by what is in memory. One by the work-item's number is for few of
-/// a strip.
-pub(in crate::compiler) fn switches_by_memory(kernel: Value) -> bool {
+/// True if a kernel has a switch by what is in memory, or by what loops make of the work-item's
+/// number. One by the number itself is for few of a strip.
+pub(in crate::compiler) fn switches_by_numbers(kernel: Value) -> bool {
     let ends = blocks(kernel).into_iter().map(Block::terminator);
     let switches = ends.filter(|end| end.opcode() == Some(op::SWITCH));
-    let mut open: Vec<Value> = switches.map(|switch| LLVMGetOperand(switch, 0)).collect();
+    let mut open: Vec<(Value, bool)> = switches
+        .map(|switch| (LLVMGetOperand(switch, 0), false))
+        .collect();
     let mut seen = HashSet::new();
-    while let Some(value) = open.pop() {
+    while let Some((value, is_changed)) = open.pop() {
+        if !seen.insert((value, is_changed)) {
+            continue;
+        }
         match value.opcode() {
             Some(op::LOAD) => return true,
-            _ if is_pure(value) && seen.insert(value) => open.extend(value.operands()),
+            Some(op::CALL) if is_changed && is_of_item(value) => return true,
+            Some(op::PHI) => open.extend(value.operands().map(|operand| (operand, true))),
+            _ if is_pure(value) => {
+                open.extend(value.operands().map(|operand| (operand, is_changed)))
+            }
             _ => {}
         }
     }
     false
+}
+
+/// True if a value is the work-item's own number.
+fn is_of_item(value: Value) -> bool {
+    let name = value.callee().unwrap_or_default();
+    name.starts_with("__q_lid") || name.starts_with("__q_gid")
 }
 
 /// Bytes from what a work-item reads to what its neighbour along x does, at most; the largest

@@ -35,7 +35,9 @@ pub(super) struct Node {
     pub(super) phis: Vec<Value>,
     pub(super) body: Vec<Value>,
     pub(super) end: End,
-    /// The nodes where it goes on: as many as the terminator has successors.
+    /// The nodes where it goes on: as many as the terminator has successors. A switch that has a
+    /// case for each number goes to the first one where there is none: work-items would seem to
+    /// leave its loop there.
     pub(super) next: Vec<usize>,
 }
 
@@ -135,6 +137,11 @@ impl Graph {
                     let successors = (0..count).map(|at| first[&LLVMGetSuccessor(terminator, at)]);
                     node.next = successors.collect();
                     node.end = End::Branch(Some(terminator));
+                    let otherwise = LLVMGetSuccessor(terminator, 0).instructions();
+                    let is_never = otherwise[0].opcode() == Some(op::UNREACHABLE);
+                    if count > 1 && is_never && terminator.opcode() == Some(op::SWITCH) {
+                        node.next[0] = node.next[1];
+                    }
                     if let Some(way) = assumed.get(&terminator) {
                         node.next = vec![node.next[*way]];
                         node.end = End::Branch(None);
