@@ -278,8 +278,7 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
     };
     let name = options.name.as_deref().unwrap_or(&joined.name);
     let node = Nodes::of(&home.0).remember(node, &joined.address, name)?;
-    // The node forgets who never comes. If it does not answer now, a program comes soon.
-    if let Err(error) = ask(&node, &key) {
+    if let Some(error) = paired::confirm(&home.0, &node, &key, PATIENCE)? {
         say(shown(&format!(
             "the node was told nothing more; use it within ten minutes: {error}"
         )));

@@ -1,9 +1,47 @@
 //! Pairing: from nothing to a device of another machine, in three commands.
 
 use super::{Serving, output, quipu, remote_devices, stdout, told};
+use quipu_link::Folder;
+use quipu_link::clients::Clients;
+use quipu_link::clock::SystemClock;
+use quipu_link::gate::{Arrival, Gate};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::Arc;
+
+#[test]
+fn a_pairing_that_the_node_takes_back_at_once_fails() {
+    let parent = tempfile::tempdir().unwrap();
+    let (own, client) = (parent.path().join("node"), parent.path().join("client"));
+    let folder = Folder::open(&own).unwrap();
+    let patience = std::time::Duration::from_secs(60);
+    let gate = Gate::new(&folder, "lab", patience, Arc::new(SystemClock)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let invitation = stdout(&own, &["invite", "--address", &address]);
+    let serving = std::thread::spawn(move || {
+        let enrolled = gate.admit(listener.accept().unwrap().0).unwrap();
+        let clients = Clients::of(&folder);
+        clients.revoke(&clients.list().unwrap()[0].name).unwrap();
+        let refused = gate.admit(listener.accept().unwrap().0).unwrap_err();
+        (enrolled, refused, clients.list().unwrap())
+    });
+    let paired = told(&client, &["pair"], &invitation);
+    let (enrolled, refused, clients) = serving.join().unwrap();
+    assert!(matches!(enrolled, Arrival::Enrolled(_)), "{enrolled:?}");
+    let said = String::from_utf8_lossy(&paired.stderr).into_owned();
+    assert_eq!(paired.status.code(), Some(1), "{said}{refused}");
+    assert!(paired.stdout.is_empty());
+    assert!(
+        said.contains("is not enrolled here; run `quipu invite` there"),
+        "{said}"
+    );
+    // Neither side knows the other.
+    assert!(clients.is_empty());
+    assert!(stdout(&client, &["nodes"]).contains("no node was paired with"));
+}
 
 #[test]
 fn a_device_of_another_machine_is_three_commands_away() {

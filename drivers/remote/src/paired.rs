@@ -7,7 +7,6 @@ use quipu_environment::{COMPRESSION, HOME, NODES, SPIN};
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
-#[cfg(feature = "discovery")]
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, ErrorKind, Result};
 use quipu_threads::Start;
@@ -229,6 +228,7 @@ fn parse(text: &str) -> std::result::Result<Configuration, usize> {
 ///
 /// # Errors
 /// If the line is none, or not good any more; if the node cannot be reached or is another one; if
+/// the node has taken the enrolment back already, and then the folder does not keep the node; if
 /// the folder is not its owner's alone.
 pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
     let enrol = || {
@@ -237,16 +237,8 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
         let key = Key::of(&folder, CLIENT_KEY)?;
         let joined = invitation.take_up(&key, &machine_name(), patience)?;
         let node = Nodes::of(&folder).remember(invitation.node, &joined.address, &joined.name)?;
-        let dial = Dial {
-            address: &node.address,
-            node: node.fingerprint,
-            key: &key,
-            name: "pairing",
-            patience,
-        };
-        // The node forgets who never comes. If it does not answer now, a program comes soon.
-        if let Ok(link) = dial.ask() {
-            link.close();
+        if let Some(error) = confirm(&folder, &node, &key, patience)? {
+            quietly(|| tracing::warn!(%error, "a pairing is not confirmed yet"));
         }
         Ok(node)
     };
@@ -257,6 +249,37 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
         }
         .into()
     })
+}
+
+/// Says hello to a node that was just paired with, which forgets a client that never comes. The
+/// error is that for which the node was not told: a program has to come within ten minutes.
+///
+/// # Errors
+/// If the node knows nothing of the enrolment. Then the folder does not keep the node.
+pub fn confirm(
+    folder: &Folder,
+    node: &Node,
+    key: &Key,
+    patience: Duration,
+) -> std::result::Result<Option<LinkError>, LinkError> {
+    let dial = Dial {
+        address: &node.address,
+        node: node.fingerprint,
+        key,
+        name: "pairing",
+        patience,
+    };
+    match dial.ask() {
+        Ok(link) => {
+            link.close();
+            Ok(None)
+        }
+        Err(error) if error.is_not_enrolled() => {
+            Nodes::of(folder).forget(&node.fingerprint.to_string())?;
+            Err(error)
+        }
+        Err(error) => Ok(Some(error)),
+    }
 }
 
 /// Connects to nodes that were paired with, to be used [together]: the driver of those that are
@@ -456,6 +479,39 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let error = listener.accept().unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn an_enrolment_that_is_taken_back_at_once_is_no_pairing() {
+        use quipu_link::clients::Clients;
+        use quipu_link::clock::SystemClock;
+        use quipu_link::gate::{Arrival, Gate};
+        use quipu_link::invitation::Invitations;
+        use std::net::TcpListener;
+        let parent = tempfile::tempdir().unwrap();
+        let served = Folder::open(parent.path().join("node")).unwrap();
+        let gate = Gate::new(&served, "node", PATIENCE, Arc::new(SystemClock)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let invitations = Invitations::of(&served);
+        let invitation = invitations.invite(gate.fingerprint(), &address, &SystemClock);
+        let line = invitation.unwrap().to_string();
+        let clients = Clients::of(&served);
+        let own = parent.path().join("client");
+        let paired = std::thread::scope(|scope| {
+            let pairing = scope.spawn(|| pair(&own, &line, PATIENCE));
+            let enrolled = gate.admit(listener.accept().unwrap().0).unwrap();
+            assert!(matches!(enrolled, Arrival::Enrolled(_)));
+            clients.revoke(&clients.list().unwrap()[0].name).unwrap();
+            gate.admit(listener.accept().unwrap().0).unwrap_err();
+            pairing.join().unwrap()
+        });
+        let error = paired.unwrap_err().to_string();
+        assert!(error.contains("is not enrolled here"), "{error}");
+        assert!(error.contains("run `quipu invite` there"), "{error}");
+        assert!(clients.list().unwrap().is_empty());
+        let own = Folder::open(own).unwrap();
+        assert_eq!(Nodes::of(&own).list().unwrap(), []);
     }
 
     #[test]

@@ -186,6 +186,13 @@ fn advice(refusal: Refusal) -> &'static str {
 }
 
 impl LinkError {
+    /// True if a node has refused the key, because no client of it is enrolled there.
+    #[must_use]
+    pub fn is_not_enrolled(&self) -> bool {
+        let refused = Refusal::NotEnrolled;
+        matches!(self, Self::Refused { refusal, .. } if *refusal == refused)
+    }
+
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             what,
