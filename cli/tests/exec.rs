@@ -607,6 +607,157 @@ fn modules(to: &Path) -> Option<[PathBuf; 2]> {
 }
 
 #[test]
+fn a_node_takes_long_names_long_options_and_many_arguments() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("large", home.path(), loader.parent().unwrap());
+    let [client, nothing] = ["client", "no-llvm"].map(|name| home.path().join(name));
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |has_compiler: bool, device: &str| {
+        let mut command = quipu(&client, &["exec", "--device", device, "--"]);
+        command.arg(&program);
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        said(&command.output().unwrap())
+    };
+    let here = run(true, "cpu:0");
+    assert_eq!(here, "bytes of arguments: 4096\nname: 0\nsum: 899\n");
+    for has_compiler in [true, false] {
+        assert_eq!(run(has_compiler, "box/cpu:0"), here);
+    }
+}
+
+/// The questions of `clGetDeviceInfo` that have another answer on a node's processor than on a
+/// processor of the program's own machine, and the reasons.
+const OTHER_ANSWERS: [(u32, &str); 17] = [
+    (
+        0x1029,
+        "EXECUTION_CAPABILITIES: no function of the program runs there",
+    ),
+    (0x102b, "NAME: it says which node the device is of"),
+    (0x1030, "EXTENSIONS: none for pointers that both sides know"),
+    (
+        0x1035,
+        "HOST_UNIFIED_MEMORY: the memory is not this machine's",
+    ),
+    (
+        0x1043,
+        "PARTITION_MAX_SUB_DEVICES: a node's device has no parts",
+    ),
+    (0x1044, "PARTITION_PROPERTIES: as above"),
+    (
+        0x104d,
+        "MAX_GLOBAL_VARIABLE_SIZE: each kernel is a program of its own there",
+    ),
+    (
+        0x1053,
+        "SVM_CAPABILITIES: no pointer means the same on both sides",
+    ),
+    (
+        0x1054,
+        "GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE: as of variables above",
+    ),
+    (0x1060, "EXTENSIONS_WITH_VERSION: as of extensions above"),
+    (
+        0x106a,
+        "UUID: a processor's driver has none to tell, so each side makes one",
+    ),
+    (0x106f, "OPENCL_C_FEATURES: none for variables"),
+    (0x4190, "HOST_MEM_CAPABILITIES: as of pointers above"),
+    (0x4191, "DEVICE_MEM_CAPABILITIES: as above"),
+    (0x4192, "SINGLE_DEVICE_SHARED_MEM_CAPABILITIES: as above"),
+    (0x4193, "CROSS_DEVICE_SHARED_MEM_CAPABILITIES: as above"),
+    (0x4194, "SHARED_SYSTEM_MEM_CAPABILITIES: as above"),
+];
+
+/// What a node's processor lacks of the lists among these.
+const LACKING: [&str; 3] = [
+    "cl_intel_unified_shared_memory",
+    "cl_ext_buffer_device_address",
+    "__opencl_c_program_scope_global_variables",
+];
+
+/// The names in an answer, which has its bytes in hexadecimal digits.
+fn names_in(answer: &str) -> Vec<String> {
+    let digits = answer.split_once(':').unwrap().1.split_whitespace();
+    let bytes = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let text: String = bytes
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => byte.into(),
+            _ => ' ',
+        })
+        .collect();
+    let names = text.split(' ').filter(|name| name.len() > 4);
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_node_s_processor_answers_as_it_does_to_its_own_programs() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("questions", home.path(), loader.parent().unwrap());
+    let [client, nothing] = ["client", "no-llvm"].map(|name| home.path().join(name));
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve(&home.path().join("node"), &client);
+    let answers = |has_compiler: bool, device: &str| {
+        let mut command = quipu(&client, &["exec", "--device", device, "--"]);
+        command.arg(&program);
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        let answers = said(&command.output().unwrap());
+        answers.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let is_other = |answer: &String| {
+        let mut others = OTHER_ANSWERS.iter();
+        others.any(|(number, _)| answer.starts_with(&format!("device {number:#x}:")))
+    };
+    let (others, own): (Vec<_>, Vec<_>) = answers(true, "cpu:0").into_iter().partition(is_other);
+    assert_eq!(others.len(), OTHER_ANSWERS.len());
+    // `CL_DRIVER_VERSION` names this machine's compiler, and `CL_DRIVER_UUID_KHR` depends on it.
+    let without_driver = |mut answers: Vec<String>| {
+        let of_driver = ["device 0x102d:", "device 0x106b:"];
+        answers.retain(|answer| {
+            !of_driver
+                .iter()
+                .any(|question| answer.starts_with(question))
+        });
+        answers
+    };
+    for has_compiler in [true, false] {
+        let told = answers(has_compiler, "box/cpu:0");
+        let (other_told, told): (Vec<_>, Vec<_>) = told.into_iter().partition(is_other);
+        let [own, told] = match has_compiler {
+            true => [own.clone(), told],
+            false => [own.clone(), told].map(without_driver),
+        };
+        assert_eq!(told.len(), own.len());
+        for (told, own) in told.iter().zip(&own) {
+            assert_eq!(told, own);
+        }
+        for (own, told) in others.iter().zip(&other_told) {
+            assert_ne!(own, told);
+            if ["0x1030", "0x1060", "0x106f"]
+                .iter()
+                .any(|number| own.contains(number))
+            {
+                let mut expected = names_in(own);
+                expected.retain(|name| !LACKING.contains(&&name[..]));
+                assert_eq!(names_in(told), expected);
+            }
+        }
+    }
+}
+
+#[test]
 fn programs_of_several_parts_are_linked_for_a_node() {
     if !can_be_tested() {
         return;

@@ -138,6 +138,12 @@ pub struct TextFeatures {
     pub cache: Option<MemoryCache>,
     /// True if the device says that its memory corrects errors.
     pub corrects_errors: bool,
+    /// All that Quipu's own compiler for processors has of OpenCL C beyond the optional language:
+    /// sub-groups that vote, shuffle, reduce and scan, single bits, products of small numbers, and
+    /// atomics of floating point.
+    pub extended_language: bool,
+    /// Bytes of all arguments of a kernel together, if the device says it.
+    pub argument_bytes: Option<u64>,
     /// The number by which every library of the vendor's names the device, if the device says it.
     pub uuid: Option<[u8; 16]>,
 }

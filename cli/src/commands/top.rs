@@ -506,6 +506,7 @@ mod tests {
             max_buffer: 1 << 30,
             concurrent_commands: 1,
             warp_sizes: vec![32],
+            details: None,
         }
     }
 

@@ -513,6 +513,7 @@ fn text_features(
         wide_atomics: features.wide_atomics,
         // The compiler that reads a program here takes it, and the vendor's may not.
         optional_language: false,
+        extended_language: false,
         non_uniform_blocks: non_uniform.is_some_and(|value| value.to_uint() != 0),
         denormals: single_config & info::CL_FP_DENORM != 0,
         fused_multiply_add: single_config & info::CL_FP_FMA != 0,
@@ -523,6 +524,8 @@ fn text_features(
         address_bits: u32::try_from(ask.number(info::CL_DEVICE_ADDRESS_BITS)).ok(),
         cache,
         corrects_errors: ask.number(info::CL_DEVICE_ERROR_CORRECTION_SUPPORT) != 0,
+        // A launch may pass more than the program's arguments.
+        argument_bytes: None,
         // One without a number of its own may say zeros.
         uuid: uuid.filter(|uuid| *uuid != [0; 16]),
     }

@@ -17,7 +17,7 @@ use quipu_clc::{
     ProgramText, has_uniform_groups,
 };
 use quipu_device_queue::{Vendor as _, VendorDevice as _, error};
-use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_TEXT};
+use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_LOG, ProgramLimits};
 use quipu_protocol::message::{
     Describe, DescribeForm, KernelDescription, Operation, ParameterClass, ParameterDescription,
     Takes,
@@ -39,8 +39,8 @@ impl Asked {
     /// The program that a front end asks about.
     ///
     /// # Errors
-    /// If it is of another language, or has more than a node takes.
-    pub(crate) fn new(program: &(dyn Any + Send + Sync)) -> Result<Self> {
+    /// If it is of another language, or goes beyond the node's limits.
+    pub(crate) fn new(program: &(dyn Any + Send + Sync), limits: &ProgramLimits) -> Result<Self> {
         if let Some(text) = program.downcast_ref::<ProgramText>() {
             return Ok(Self {
                 form: DescribeForm::Text,
@@ -56,7 +56,7 @@ impl Asked {
                 true => DescribeForm::Linked,
                 false => DescribeForm::Compiled,
             },
-            source: bytes_of(&program.parts)?.into(),
+            source: bytes_of(&program.parts, limits)?.into(),
             options: String::new(),
             // The kernels of one part may be so, and those of another not.
             uniform_groups: program.parts.iter().any(|part| match part {
@@ -98,7 +98,7 @@ impl Answer {
 
     /// Takes the next kernel. False if there are too many, they take too much memory, or one before
     /// lacks parameters.
-    pub(crate) fn kernel(&self, kernel: &KernelDescription<'_>) -> bool {
+    pub(crate) fn kernel(&self, kernel: &KernelDescription<'_>, limits: &ProgramLimits) -> bool {
         let mut told = locked(&self.0);
         let kernel_info = KernelInfo {
             name: kernel.name.to_owned(),
@@ -109,15 +109,14 @@ impl Answer {
             sees_groups: true,
             attributes: kernel.attributes.lines().map(str::to_owned).collect(),
             local_bytes: kernel.local_bytes,
-            // Only a processor's own program needs it.
-            private_bytes: 0,
+            private_bytes: kernel.private_bytes,
             has_barriers: kernel.has_barriers,
             sub_group_size: (kernel.sub_group_size > 0).then_some(kernel.sub_group_size),
             reaches_beyond: kernel.reaches_beyond,
         };
         told.bytes += kernel_info.bytes();
         told.description.kernels.push(kernel_info);
-        let has_room = told.description.kernels.len() <= MAX_KERNELS && told.bytes <= MOST_BYTES;
+        let has_room = told.description.kernels.len() <= limits.kernels && told.bytes <= MOST_BYTES;
         has_room && std::mem::replace(&mut told.missing, kernel.parameters.into()) == 0
     }
 
@@ -243,10 +242,11 @@ impl Device {
                 "make the program of one text, or update Quipu on the node",
             );
         }
-        if program.options.len() > MAX_TEXT {
+        let most = link.terms.program_limits().options;
+        if program.options.len() > most {
             return Err(ErrorKind::InvalidArgument {
                 what: "compile OpenCL C",
-                problem: format!("a node takes options of at most {MAX_TEXT} bytes"),
+                problem: format!("node '{}' takes options of at most {most} bytes", link.node),
             }
             .into());
         }

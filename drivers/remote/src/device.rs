@@ -5,9 +5,9 @@ use quipu_clc::{Image, LinkedKernel, SpirV};
 use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::KernelText;
 use quipu_link::session::NodeDevice;
-use quipu_protocol::message::{self, Takes};
+use quipu_protocol::message::{self, DeviceBits, DeviceDetails, Takes};
 use quipu_scheduler::{
-    BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace, TextFeatures,
+    BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, MemoryCache, MemorySpace, TextFeatures,
 };
 use std::any::TypeId;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub struct Device {
     selector: String,
     pub(crate) number: u32,
     pub(crate) takes: Takes,
+    details: Option<DeviceDetails>,
     kernels: Vec<BuiltInKernel>,
     pub(crate) link: Arc<Link>,
 }
@@ -44,13 +45,31 @@ impl VendorDevice for Device {
 
     fn text_features(&self) -> TextFeatures {
         let has = |bit: u16| self.takes.0 & bit != 0;
+        let details = self.details.unwrap_or_default();
+        let is = |bit: u32| details.properties.has(bit);
+        let known = |number: u64| (number != 0).then_some(number);
+        let known_32 = |number: u32| (number != 0).then_some(number);
         TextFeatures {
             doubles: has(Takes::DOUBLES),
             halves: has(Takes::HALVES),
             wide_atomics: has(Takes::WIDE_ATOMICS),
             optional_language: has(Takes::OPTIONAL_LANGUAGE),
             non_uniform_blocks: has(Takes::NON_UNIFORM_BLOCKS),
-            ..TextFeatures::default()
+            denormals: is(DeviceBits::DENORMALS),
+            fused_multiply_add: is(DeviceBits::FUSED_MULTIPLY_ADD),
+            constant_bytes: known(details.constant_bytes),
+            vendor_number: known_32(details.vendor_number),
+            part_alignment: known(details.part_alignment),
+            address_bits: known_32(details.address_bits),
+            cache: is(DeviceBits::CACHE).then(|| MemoryCache {
+                bytes: details.cache_bytes,
+                line: details.cache_line,
+                takes_writes: is(DeviceBits::CACHE_TAKES_WRITES),
+            }),
+            corrects_errors: is(DeviceBits::CORRECTS_ERRORS),
+            extended_language: is(DeviceBits::EXTENDED_LANGUAGE),
+            argument_bytes: known(details.argument_bytes),
+            uuid: Some(details.uuid).filter(|uuid| *uuid != [0; 16]),
         }
     }
 
@@ -126,6 +145,7 @@ impl Device {
             selector: device.selector.clone(),
             number: number as u32,
             takes: device.takes,
+            details: device.details,
             kernels,
             link: link.clone(),
         })

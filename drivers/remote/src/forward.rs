@@ -11,7 +11,7 @@ use crate::program::Program;
 use crate::vendor::Remote;
 use quipu_device_queue::launch::{CodeRef, mismatch};
 use quipu_device_queue::{Executor, Failure as _, Flight, Obstacle, VendorDevice as _};
-use quipu_protocol::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
+use quipu_protocol::limits::{MAX_PATTERN, MAX_STEPS};
 use quipu_protocol::message::{
     self, ContentSize, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word,
     Write,
@@ -503,17 +503,18 @@ fn put_launch(
     send: impl FnOnce(Task<'_>) -> Result<Point, Refusal>,
 ) -> Sent {
     let passed = code.passed;
+    let most = code.compiled.most_parameters();
     let too_many = || -> Error {
         quipu_scheduler::ErrorKind::InvalidArgument {
             what: "launch a kernel",
             problem: format!(
-                "it has {} parameters; a node takes {MAX_PARAMETERS}",
+                "it has {} parameters; the node takes {most}",
                 passed.parameters.len()
             ),
         }
         .into()
     };
-    if passed.parameters.len() > MAX_PARAMETERS {
+    if passed.parameters.len() > most {
         return Err(too_many().into());
     }
     let takes_offsets = code.compiled.takes_offsets();

@@ -685,6 +685,18 @@ impl Link {
     ) -> Result<u64, Refusal> {
         let mut state = locked(&self.state);
         self.check_program(&state, &format!("kernel '{entry}'"), source.len())?;
+        let limits = self.terms.program_limits();
+        for (what, bytes, most) in [
+            ("a name", entry.len(), limits.name),
+            ("options", options.len(), limits.options),
+        ] {
+            if bytes > most {
+                return Err(Refusal::NotSent(format!(
+                    "kernel '{entry}' has {what} of {bytes} bytes, and node '{}' takes {most}",
+                    self.node
+                )));
+            }
+        }
         let program = state.last_program + 1;
         let create = CreateProgram {
             program,

@@ -8,7 +8,7 @@ use quipu_clc::{LinkedKernel, Part};
 use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
 use quipu_kernel_names::native_name;
-use quipu_protocol::limits::{MAX_PARTS, MAX_TEXT};
+use quipu_protocol::limits::ProgramLimits;
 use quipu_protocol::message::{self, PartForm, ProgramFormat, Takes};
 use quipu_scheduler::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
 use std::any::Any;
@@ -34,6 +34,11 @@ impl Program {
     /// True if its node takes launches with an offset, and local memory for a parameter.
     pub(crate) fn takes_offsets(&self) -> bool {
         self.link.terms.takes_offsets()
+    }
+
+    /// The most parameters that its node takes in a launch.
+    pub(crate) fn most_parameters(&self) -> usize {
+        self.link.terms.program_limits().parameters
     }
 
     /// True if its node takes launches with memory of no bytes for a parameter.
@@ -72,22 +77,26 @@ fn settled(bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
 ///
 /// # Errors
 /// If they are more than a node takes, or have longer options.
-pub(crate) fn bytes_of(parts: &[Part]) -> Result<Vec<u8>> {
+pub(crate) fn bytes_of(parts: &[Part], limits: &ProgramLimits) -> Result<Vec<u8>> {
     let refused = |problem: String| {
         let what = "link a program on a node";
         Err(ErrorKind::InvalidArgument { what, problem }.into())
     };
-    if parts.len() > MAX_PARTS {
+    if parts.len() > limits.parts {
         return refused(format!(
-            "it has {} parts, and a node takes {MAX_PARTS}",
-            parts.len()
+            "it has {} parts, and the node takes {}",
+            parts.len(),
+            limits.parts
         ));
     }
     let mut bytes = Vec::new();
     for part in parts {
         let part = match part {
-            Part::Text { options, .. } if options.len() > MAX_TEXT => {
-                return refused(format!("a node takes options of at most {MAX_TEXT} bytes"));
+            Part::Text { options, .. } if options.len() > limits.options => {
+                return refused(format!(
+                    "the node takes options of at most {} bytes",
+                    limits.options
+                ));
             }
             Part::Text { source, options } => message::ProgramPart {
                 form: PartForm::OpenClC,
@@ -142,7 +151,12 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
             ));
         }
         let format = ProgramFormat::Parts;
-        let created = link.create_program(format, &bytes_of(&kernel.parts)?, &kernel.entry, "");
+        let created = link.create_program(
+            format,
+            &bytes_of(&kernel.parts, link.terms.program_limits())?,
+            &kernel.entry,
+            "",
+        );
         (created, None)
     } else if let Some(module) = code.downcast_ref::<Module>() {
         let entry = &module.kernel.function.name;
@@ -158,7 +172,7 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
                 message: error.to_string(),
             })
         })?;
-        let entry = quipu_protocol::message::presentable(entry, quipu_protocol::limits::MAX_NAME);
+        let entry = quipu_protocol::message::presentable(entry, link.terms.program_limits().name);
         let created = link.create_program(ProgramFormat::Native, &name, &entry, "");
         (created, Some(masks(module)))
     } else {
@@ -237,6 +251,7 @@ fn scalar_size(scalar: Scalar) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_protocol::limits::{LARGE, SMALL};
 
     fn text(source: &str, options: &str) -> Part {
         Part::Text {
@@ -248,25 +263,30 @@ mod tests {
     #[test]
     fn parts_are_written_as_a_node_takes_them() {
         let module = Part::SpirV([3, 2, 0x23, 7].into());
-        let bytes = bytes_of(&[text("int f();", "-w"), module, text("", "")]).unwrap();
+        let bytes = bytes_of(&[text("int f();", "-w"), module, text("", "")], &SMALL).unwrap();
         let parts = message::parts(&bytes).unwrap();
         let sources: Vec<&[u8]> = parts.iter().map(|part| part.source).collect();
         assert_eq!(sources, [&b"int f();"[..], &[3, 2, 0x23, 7], b"\n"]);
         assert_eq!(parts[0].options, "-w");
         assert_eq!(parts[1].form, PartForm::SpirV);
-        let most = "w".repeat(MAX_TEXT);
-        assert!(message::parts(&bytes_of(&[text("a", &most)]).unwrap()).is_ok());
+        for limits in [&SMALL, &LARGE] {
+            let most = text("a", &"w".repeat(limits.options));
+            let many = vec![text("a", ""); limits.parts];
+            for parts in [&[most][..], &many] {
+                assert!(message::parts(&bytes_of(parts, limits).unwrap()).is_ok());
+            }
+        }
     }
 
     #[test]
     fn more_than_a_node_takes_is_not_sent() {
-        let long = "w".repeat(MAX_TEXT + 1);
-        let many = vec![text("a", ""); MAX_PARTS + 1];
+        let long = "w".repeat(SMALL.options + 1);
+        let many = vec![text("a", ""); SMALL.parts + 1];
         for (parts, because) in [
             (&[text("a", &long)][..], "4096 bytes"),
             (&many, "257 parts"),
         ] {
-            let error = bytes_of(parts).unwrap_err();
+            let error = bytes_of(parts, &SMALL).unwrap_err();
             assert!(error.to_string().contains(because), "{error}");
         }
     }

@@ -112,8 +112,9 @@ impl Link {
             Message::Content(content) => self.content(content.event, content.length),
             Message::BuildLog(log) => self.answered(log.event, |answer| answer.log(log.text)),
             Message::KernelDescription(kernel) => {
-                (self.terms.tells_groups() || kernel.is_without_groups())
-                    && self.answered(kernel.event, |answer| answer.kernel(kernel))
+                let limits = self.terms.program_limits();
+                kernel.is_within(self.terms.features())
+                    && self.answered(kernel.event, |answer| answer.kernel(kernel, limits))
             }
             Message::ParameterDescription(parameter) => {
                 self.answered(parameter.event, |answer| answer.parameter(parameter))

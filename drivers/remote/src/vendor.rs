@@ -290,7 +290,7 @@ impl Vendor for Remote {
         device: &Device,
         program: &(dyn Any + Send + Sync),
     ) -> Result<Box<dyn Any + Send>> {
-        let asked = Asked::new(program)?;
+        let asked = Asked::new(program, device.link.terms.program_limits())?;
         Ok(Box::new(device.describe(&asked)?))
     }
 

@@ -2,8 +2,8 @@
 
 use crate::session::runs_texts;
 use quipu_kernel_ir::{KernelText, Module};
-use quipu_protocol::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
-use quipu_protocol::message::{self, Takes, presentable};
+use quipu_protocol::limits::{LARGE, MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
+use quipu_protocol::message::{self, DeviceBits, DeviceDetails, Takes, presentable};
 use quipu_scheduler::{Device, DeviceKind};
 use std::any::TypeId;
 
@@ -66,6 +66,7 @@ pub(crate) fn described<R>(
                     vendor,
                     selector,
                     kernels,
+                    details: Some(details(device)),
                 }
             },
         )
@@ -110,6 +111,42 @@ fn takes(device: &Device, kernels: &str) -> Takes {
         takes |= text_features(device);
     }
     Takes(takes)
+}
+
+/// What a device's driver says of it to programs in OpenCL C. This machine's compiler for native
+/// code has all of the language, and takes all arguments that a launch can have.
+fn details(device: &Device) -> DeviceDetails {
+    let features = device.text_features();
+    let is_native = runs_texts(device);
+    let cache = features.cache;
+    let bits = [
+        (features.denormals, DeviceBits::DENORMALS),
+        (features.fused_multiply_add, DeviceBits::FUSED_MULTIPLY_ADD),
+        (features.corrects_errors, DeviceBits::CORRECTS_ERRORS),
+        (cache.is_some(), DeviceBits::CACHE),
+        (
+            cache.is_some_and(|cache| cache.takes_writes),
+            DeviceBits::CACHE_TAKES_WRITES,
+        ),
+        (
+            features.extended_language || is_native,
+            DeviceBits::EXTENDED_LANGUAGE,
+        ),
+    ];
+    let bits = bits.into_iter().filter(|(has, _)| *has);
+    let most_arguments = is_native.then_some(LARGE.parameters as u64);
+    let alignment = features.part_alignment.filter(|it| it.is_power_of_two());
+    DeviceDetails {
+        properties: DeviceBits(bits.fold(0, |all, (_, bit)| all | bit)),
+        address_bits: features.address_bits.unwrap_or(0),
+        vendor_number: features.vendor_number.unwrap_or(0),
+        cache_line: cache.map_or(0, |cache| cache.line),
+        cache_bytes: cache.map_or(0, |cache| cache.bytes),
+        constant_bytes: features.constant_bytes.unwrap_or(0),
+        part_alignment: alignment.unwrap_or(0),
+        argument_bytes: features.argument_bytes.or(most_arguments).unwrap_or(0),
+        uuid: features.uuid.unwrap_or_default(),
+    }
 }
 
 /// The features of OpenCL C of a device's compiler. This machine's compiler for native code has all

@@ -13,7 +13,7 @@ use quipu_protocol::message::{
     GoodbyeReason, Launch, Message, Operation, Parameter, ParameterKind, PartForm, Ping,
     Placeholder, ProgramFormat, ProgramPart, ReadContent, Refusal, Resolve, Wait, Word, Write,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, PARTS, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, LARGE_PROGRAMS, PARTS, SENT_CONTENT};
 use quipu_scheduler::{Device, Driver};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -304,6 +304,81 @@ fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
         let mut client = Client::over(greeted.connection, &greeted.terms, 0);
         client.send(&[asked]);
         assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+    }
+}
+
+#[test]
+fn programs_are_large_only_if_that_was_agreed_on() {
+    let (name, options) = ("k".repeat(257), "-w ".repeat(2000));
+    let part = ProgramPart {
+        form: PartForm::OpenClC,
+        source: b"kernel void f() {}",
+        options: "",
+    };
+    let (mut many, mut long) = (Vec::new(), Vec::new());
+    (0..257).for_each(|_| part.write(&mut many));
+    ProgramPart {
+        options: &options,
+        ..part
+    }
+    .write(&mut long);
+    let of_text = CreateProgram {
+        program: 1,
+        format: ProgramFormat::OpenClC,
+        source: part.source,
+        entry: "f",
+        options: "",
+    };
+    let of_parts = |source| CreateProgram {
+        format: ProgramFormat::Parts,
+        source,
+        ..of_text
+    };
+    let one = [Word::new(1)];
+    let parameters = [Parameter::new(ParameterKind::Value { length: 1 }); 257];
+    let launch = Operation::Launch(Launch {
+        program: 1,
+        blocks: &one,
+        threads: &one,
+        elements: &one,
+        offset: &[],
+        all_threads: &[],
+        shared: &[],
+        parameters: &parameters,
+        extents: &[],
+        values: &[0; 257],
+    });
+    let asked = [
+        vec![Message::CreateProgram(CreateProgram {
+            entry: &name,
+            ..of_text
+        })],
+        vec![Message::CreateProgram(CreateProgram {
+            options: &options,
+            ..of_text
+        })],
+        vec![Message::CreateProgram(of_parts(&many))],
+        vec![Message::CreateProgram(of_parts(&long))],
+        vec![command(
+            1,
+            &[],
+            Operation::Describe(Describe::text("kernel void f() {}", &options)),
+        )],
+        vec![Message::CreateProgram(of_text), command(1, &[], launch)],
+    ];
+    for (number, asked) in asked.iter().enumerate() {
+        for lacks in [0, LARGE_PROGRAMS] {
+            let rig = Rig::with_folder(Limits::default(), |options, _| options.lacks = lacks);
+            let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
+            let mut client = Client::over(greeted.connection, &greeted.terms, 0);
+            client.send(asked);
+            if lacks == 0 {
+                client.send(&[command(2, &[], Operation::Nothing)]);
+                assert_eq!(client.end_of(2), None, "{number}");
+            } else {
+                assert_eq!(client.goodbye(), GoodbyeReason::Protocol, "{number}");
+            }
+        }
     }
 }
 

@@ -52,9 +52,9 @@ const PREFERRED_MULTIPLE: usize = 8;
 /// The minor versions of SPIR-V 1 that the compiler for processors reads.
 const SPIRV_VERSIONS: std::ops::Range<u32> = 0..7;
 /// Bytes of all arguments together.
-const ARGUMENT_BYTES: usize = 4096;
-/// The least that the standard has of them. Nodes take fewer arguments than processors here.
-const LEAST_ARGUMENT_BYTES: usize = 1024;
+const ARGUMENT_BYTES: u64 = 4096;
+/// The least that the standard has of them.
+const LEAST_ARGUMENT_BYTES: u64 = 1024;
 
 /// The bytes of the largest type of OpenCL C: no device may say less of the alignment of
 /// sub-buffers.
@@ -239,7 +239,7 @@ impl Device {
 
     /// The most work-items of a group, in all.
     pub(crate) fn most_items(&self) -> usize {
-        if self.is_native() {
+        if self.has_own_compiler() {
             return MOST_ITEMS;
         }
         usize::try_from(self.core.properties().max_block_thread_count).unwrap_or(usize::MAX)
@@ -247,7 +247,7 @@ impl Device {
 
     /// The most work-items of a group along x, y and z.
     pub(crate) fn most_items_along(&self) -> [usize; 3] {
-        if self.is_native() {
+        if self.has_own_compiler() {
             return [MOST_ITEMS; 3];
         }
         // The core counts the slowest dimension first.
@@ -260,7 +260,7 @@ impl Device {
     }
 
     pub(crate) fn local_bytes(&self) -> u64 {
-        if self.is_native() {
+        if self.has_own_compiler() {
             return LOCAL_BYTES;
         }
         self.core.properties().shared_memory_per_block
@@ -276,6 +276,8 @@ impl Device {
                 wide_atomics: true,
                 optional_language: true,
                 non_uniform_blocks: true,
+                extended_language: true,
+                argument_bytes: Some(ARGUMENT_BYTES),
                 ..self.core.text_features()
             },
             false => self.core.text_features(),
@@ -308,14 +310,14 @@ impl Device {
             return LEAST_ALIGNMENT;
         }
         let told = self.core.text_features().part_alignment;
-        // A node does not say it of another vendor's device.
+        // An older node does not say it of another vendor's device.
         told.unwrap_or(MOST_ALIGNMENT).max(LEAST_ALIGNMENT)
     }
 
     /// The cache of its memory, if it has one and says so.
     fn cache(&self) -> Option<MemoryCache> {
         let told = self.core.text_features();
-        // A node does not describe the memory of another vendor's device.
+        // An older node does not describe the memory of another vendor's device.
         match self.has_own_compiler() || told.part_alignment.is_none() {
             true => Some(CACHE),
             false => told.cache,
@@ -358,7 +360,7 @@ impl Device {
 
     /// The number of work-items of which a work-group best has a multiple.
     pub(crate) fn preferred_multiple(&self) -> usize {
-        if self.is_native() {
+        if self.has_own_compiler() {
             return PREFERRED_MULTIPLE;
         }
         let warps = self.core.properties().warp_sizes.iter();
@@ -385,10 +387,10 @@ impl Device {
         if self.takes_il() {
             extensions.push(("cl_khr_il_program", version(1, 0, 0)));
         }
-        if self.is_native() {
+        let features = self.features();
+        if features.extended_language {
             extensions.push(("cl_khr_integer_dot_product", version(2, 0, 0)));
         }
-        let features = self.features();
         let mut names = LANGUAGE_EXTENSIONS.to_vec();
         if features.wide_atomics {
             names.extend(WIDE_ATOMICS);
@@ -402,7 +404,7 @@ impl Device {
         if features.optional_language {
             names.push("cl_khr_subgroups");
         }
-        if self.is_native() {
+        if features.extended_language {
             names.extend(SUB_GROUP_EXTENSIONS);
             names.extend(["cl_khr_extended_bit_ops", "cl_ext_float_atomics"]);
         }
@@ -427,6 +429,8 @@ impl Device {
         if self.is_native() {
             // Elsewhere each kernel is a program of its own.
             names.push("__opencl_c_program_scope_global_variables");
+        }
+        if features.extended_language {
             names.extend(HEADER_FEATURES);
         }
         if self.has_images() {
@@ -505,7 +509,7 @@ impl Device {
                 false => LEAST_CONSTANT_ARGUMENTS,
             }),
             CL_DEVICE_LOCAL_MEM_SIZE => answer.value::<cl_ulong>(self.local_bytes()),
-            CL_DEVICE_LOCAL_MEM_TYPE => answer.value(if self.is_native() {
+            CL_DEVICE_LOCAL_MEM_TYPE => answer.value(if self.has_own_compiler() {
                 CL_GLOBAL
             } else {
                 CL_LOCAL
@@ -521,15 +525,15 @@ impl Device {
             CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => {
                 answer.value::<cl_ulong>(self.cache().map_or(0, |cache| cache.bytes))
             }
-            CL_DEVICE_MAX_PARAMETER_SIZE => answer.value(match is_on_host(&self.core) {
-                true => ARGUMENT_BYTES,
-                false => LEAST_ARGUMENT_BYTES,
-            }),
+            CL_DEVICE_MAX_PARAMETER_SIZE => {
+                let most = features().argument_bytes.unwrap_or(LEAST_ARGUMENT_BYTES);
+                answer.value(usize::try_from(most).unwrap_or(usize::MAX))
+            }
             CL_DEVICE_MEM_BASE_ADDR_ALIGN => {
                 answer.value::<cl_uint>(self.part_alignment() as cl_uint * 8)
             }
             CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value::<cl_uint>(128),
-            CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.is_native() {
+            CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.has_own_compiler() {
                 true => FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
                 false => {
                     let denormals = if features().denormals { CL_FP_DENORM } else { NO_FP };
@@ -538,7 +542,7 @@ impl Device {
                 }
             }),
             CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features().doubles { FP } else { NO_FP }),
-            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features().halves, self.is_native()) {
+            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features().halves, self.has_own_compiler()) {
                 (true, true) => CL_FP_DENORM | LEAST_FP | CL_FP_FMA,
                 (true, false) => LEAST_FP,
                 _ => NO_FP,
@@ -665,7 +669,7 @@ impl Device {
                 answer.truth(features().optional_language)
             }
             CL_DEVICE_MAX_NUM_SUB_GROUPS => {
-                let most = if self.is_native() { MOST_SUB_GROUPS } else { 1 };
+                let most = if features().extended_language { MOST_SUB_GROUPS } else { 1 };
                 answer.value::<cl_uint>(if features().optional_language { most } else { 0 })
             }
             CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),
@@ -739,7 +743,7 @@ impl Device {
                 false => LEAST_ATOMICS | CL_DEVICE_ATOMIC_ORDER_ACQ_REL,
             }),
             // OpenCL C has them; no other device tells.
-            CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES => answer.value(match self.is_native() {
+            CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES => answer.value(match features().extended_language {
                 true => {
                     CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED
                         | CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT
@@ -750,8 +754,8 @@ impl Device {
             CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_8BIT | PACKED_PROPERTIES => {
                 answer.value([CL_FALSE; 6])
             }
-            SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS if self.is_native() => answer.value(FP_ATOMICS),
-            HALF_FP_ATOMICS if self.is_native() => answer.value::<cl_bitfield>(0),
+            SINGLE_FP_ATOMICS | DOUBLE_FP_ATOMICS if features().extended_language => answer.value(FP_ATOMICS),
+            HALF_FP_ATOMICS if features().extended_language => answer.value::<cl_bitfield>(0),
             _ => fail(CL_INVALID_VALUE),
         }
     }

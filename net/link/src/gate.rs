@@ -517,12 +517,9 @@ impl Caller {
             ..welcome
         };
         let mut messages = vec![Message::Welcome(welcome)];
-        messages.extend(devices.iter().map(|device| {
-            Message::Device(Device {
-                takes: device.takes.with_features(welcome.features),
-                ..*device
-            })
-        }));
+        let devices = devices.iter();
+        messages
+            .extend(devices.map(|device| Message::Device(device.with_features(welcome.features))));
         self.renew_deadline();
         self.connection.send_all(&messages)?;
         self.connection

@@ -6,10 +6,10 @@ use crate::error::{LinkError, Result};
 use crate::key::Fingerprint;
 use crate::timer::{SystemTimer, deadline_after};
 use quipu_protocol::compression::Codecs;
-use quipu_protocol::limits::{MAX_FRAME, MAX_NAME};
+use quipu_protocol::limits::{MAX_FRAME, MAX_NAME, ProgramLimits};
 use quipu_protocol::message::{
-    DataOrder, Device, DeviceKind, Hello, LinkEntry, LinkLoad, Links, Load, Message, PeerAddress,
-    QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
+    DataOrder, Device, DeviceDetails, DeviceKind, Hello, LinkEntry, LinkLoad, Links, Load, Message,
+    PeerAddress, QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_protocol::{
     CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, GROUPS, LANES, LINKS, LOADS,
@@ -60,6 +60,8 @@ pub struct NodeDevice {
     pub concurrent_commands: u32,
     /// The sizes that a warp can have.
     pub warp_sizes: Vec<u32>,
+    /// Its details; none from a node that does not tell them.
+    pub details: Option<DeviceDetails>,
 }
 
 impl From<&Device<'_>> for NodeDevice {
@@ -84,6 +86,7 @@ impl From<&Device<'_>> for NodeDevice {
             max_buffer: device.max_buffer,
             concurrent_commands: device.concurrent_commands,
             warp_sizes: device.warp_sizes.iter().map(|size| size.get()).collect(),
+            details: device.details,
         }
     }
 }
@@ -181,6 +184,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The features of the protocol that were agreed on.
+    #[must_use]
+    pub fn features(&self) -> u64 {
+        self.features
+    }
+
     /// True if the node takes reads of bytes in use.
     #[must_use]
     pub fn takes_content(&self) -> bool {
@@ -230,6 +239,12 @@ impl Terms {
     #[must_use]
     pub fn tells_groups(&self) -> bool {
         self.features & GROUPS != 0
+    }
+
+    /// The limits of programs and their kernels at the node.
+    #[must_use]
+    pub fn program_limits(&self) -> &'static ProgramLimits {
+        ProgramLimits::with(self.features)
     }
 
     /// True if the node sends what kernels print.
@@ -485,8 +500,7 @@ impl Dial<'_> {
         for number in 0..terms.devices {
             devices.push(connection.receive_as(|message| match message {
                 Message::Device(device)
-                    if device.number == number
-                        && device.takes == device.takes.with_features(terms.features) =>
+                    if device.number == number && device.is_within(terms.features) =>
                 {
                     Ok(NodeDevice::from(device))
                 }

@@ -11,7 +11,7 @@ use quipu_link::invitation::Invitations;
 use quipu_link::peer::{Destination, Networks};
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights, Route};
 use quipu_protocol::message::*;
-use quipu_protocol::{EARLY, HALVES, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
+use quipu_protocol::{DETAILS, EARLY, HALVES, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -175,6 +175,10 @@ fn device(number: u32) -> Device<'static> {
         vendor: "somebody",
         selector: "opencl:0",
         kernels: "",
+        details: Some(DeviceDetails {
+            address_bits: 64,
+            ..DeviceDetails::default()
+        }),
     }
 }
 
@@ -270,6 +274,7 @@ fn a_device_says_what_both_sides_understand() {
             PARTS | IMAGES | TEXT_FEATURES | NON_UNIFORM | HALVES,
             Takes::ALL & !Takes::BUILT_IN,
         ),
+        (DETAILS, always),
     ] {
         let serving = house.serve(move |caller| {
             let welcome = Welcome {
@@ -284,6 +289,8 @@ fn a_device_says_what_both_sides_understand() {
         });
         let link = house.dial(&key).ask().unwrap();
         assert_eq!(link.devices()[0].takes, Takes(takes));
+        let details = link.devices()[0].details;
+        assert_eq!(details.is_some(), features & DETAILS != 0);
         link.close();
         serving.join().unwrap();
     }

@@ -53,7 +53,11 @@ layouts! {
         max_grid_block_count: U64, max_block_threads: [U64; 3], max_block_thread_count: U64,
         max_thread_elements: [U64; 3], max_thread_element_count: U64, shared_memory_per_block: U64,
         global_memory: U64, max_buffer: U64, concurrent_commands: U32, warp_size_count: U16, name_length: U16,
-        vendor_length: U16, selector_length: U16, kernels_length: U16, reserved: U16, reserved_2: U64,
+        vendor_length: U16, selector_length: U16, kernels_length: U16, has_details: U16, reserved: U64,
+    }
+    DeviceDetails[64] {
+        properties: U32, address_bits: U32, vendor_number: U32, cache_line: U32, cache_bytes: U64, constant_bytes: U64,
+        part_alignment: U64, argument_bytes: U64, uuid: [u8; 16],
     }
     CreateBuffer[32] { buffer: U64, size: U64, reserved: [u8; 16], }
     Id[8] { id: U64, }

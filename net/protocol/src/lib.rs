@@ -154,6 +154,13 @@ pub const EARLY: u64 = 262144;
 /// says how its work-groups are divided.
 pub const GROUPS: u64 = 524288;
 
+/// The feature that both sides agree on: programs have the [limits](limits::LARGE) of large ones.
+pub const LARGE_PROGRAMS: u64 = 1 << 20;
+
+/// The feature that both sides agree on: devices come with their
+/// [details](message::DeviceDetails).
+pub const DETAILS: u64 = 1 << 21;
+
 /// The label of TLS's exporter for the id of a new session.
 pub const SESSION_LABEL: &[u8] = b"EXPORTER-quipu-session";
 
@@ -177,7 +184,9 @@ pub const FEATURES: u64 = compression::LZ4
     | HALVES
     | NON_UNIFORM
     | EARLY
-    | GROUPS;
+    | GROUPS
+    | LARGE_PROGRAMS
+    | DETAILS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -27,8 +27,57 @@ pub const MAX_STEPS: usize = 16;
 /// Dimensions of a grid or view, at most.
 pub const MAX_RANK: usize = 16;
 
-/// Parameters of a kernel, at most.
-pub const MAX_PARAMETERS: usize = 256;
+/// The limits of programs and their kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramLimits {
+    /// Bytes of the name of a kernel, a parameter or a parameter's type, at most.
+    pub name: usize,
+    /// Bytes of the options of a compiler, at most.
+    pub options: usize,
+    /// Parameters of a kernel, at most.
+    pub parameters: usize,
+    /// Parts that a program is linked of, at most.
+    pub parts: usize,
+    /// Kernels of a program that is described, at most.
+    pub kernels: usize,
+}
+
+/// The limits with [`LARGE_PROGRAMS`](crate::LARGE_PROGRAMS).
+///
+/// * The names of SYCL's kernels have thousands of bytes. A description of a kernel with so long a
+///   one, and of a parameter with two, still fits the smallest frame.
+/// * Options with hundreds of definitions have more bytes than a page.
+/// * A device with 4096 bytes for arguments has room for as many parameters, of a byte each.
+/// * Libraries are linked of tens of thousands of files. So many parts of a byte each take less
+///   than 4 MiB of the node's memory.
+/// * So many kernels have room in [`MAX_DESCRIPTION`], which bounds the memory that they take.
+pub const LARGE: ProgramLimits = ProgramLimits {
+    name: 1 << 13,
+    options: 1 << 15,
+    parameters: 1 << 12,
+    parts: 1 << 15,
+    kernels: 1 << 16,
+};
+
+/// The limits without it.
+pub const SMALL: ProgramLimits = ProgramLimits {
+    name: MAX_NAME,
+    options: MAX_TEXT,
+    parameters: 256,
+    parts: 256,
+    kernels: 4096,
+};
+
+impl ProgramLimits {
+    /// The limits of two sides that have agreed on these features.
+    #[must_use]
+    pub const fn with(features: u64) -> &'static Self {
+        match features & crate::LARGE_PROGRAMS {
+            0 => &SMALL,
+            _ => &LARGE,
+        }
+    }
+}
 
 /// Arrays that the threads of a block share, at most.
 pub const MAX_SHARED: usize = 64;
@@ -48,12 +97,6 @@ pub const MAX_CONTENT_SIZES: usize = 255;
 /// Links that a node tells of at once, at most: as many as find room in the smallest frame that a
 /// side takes.
 pub const MAX_LINKS: usize = 128;
-
-/// Parts that a program is linked of, at most.
-pub const MAX_PARTS: usize = 256;
-
-/// Kernels of a program that is described, at most.
-pub const MAX_KERNELS: usize = 4096;
 
 /// Bytes of the log of a program that is described, at most.
 pub const MAX_LOG: usize = 1 << 18;

@@ -198,22 +198,23 @@ fn descriptions_that_make_no_sense_are_not_sent() {
         event: 5,
         name: "f",
         attributes: "",
-        parameters: 256,
+        parameters: 4096,
         required_local_size: Some([1, 1, 1]),
         local_bytes: 0,
         has_barriers: false,
         reaches_beyond: false,
         uniform_groups: false,
         sub_group_size: 0,
+        private_bytes: 0,
     };
     for (wrong, because) in [
         (KernelDescription { name: "", ..kernel }, "without a name"),
         (
             KernelDescription {
-                parameters: 257,
+                parameters: 4097,
                 ..kernel
             },
-            "is 257; it is 0 to 256",
+            "is 4097; it is 0 to 4096",
         ),
         (
             KernelDescription {

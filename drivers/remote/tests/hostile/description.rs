@@ -6,10 +6,10 @@ use crate::{alone, asked, support};
 use quipu_clc::{Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramText};
 use quipu_driver_remote::{Options, connect};
 use quipu_link::Key;
-use quipu_protocol::GROUPS;
 use quipu_protocol::message::{
     BuildLog, Failed, Failure, KernelDescription, Message, ParameterClass, ParameterDescription,
 };
+use quipu_protocol::{DETAILS, GROUPS, LARGE_PROGRAMS};
 use quipu_scheduler::{Device, Driver, Error, ErrorKind};
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ fn kernel(event: u64, parameters: u16) -> Message<'static> {
         reaches_beyond: false,
         uniform_groups: false,
         sub_group_size: 16,
+        private_bytes: 8000,
     })
 }
 
@@ -125,7 +126,7 @@ fn kernels_and_log_are_as_the_node_says() {
                 .map(str::to_owned)
                 .to_vec(),
             local_bytes: 128,
-            private_bytes: 0,
+            private_bytes: 8000,
             sub_group_size: Some(16),
             has_barriers: true,
             reaches_beyond: false,
@@ -133,6 +134,24 @@ fn kernels_and_log_are_as_the_node_says() {
         log: "one two".to_owned(),
     };
     assert_eq!(description.unwrap(), expected);
+}
+
+#[test]
+fn a_node_says_no_more_of_a_kernel_than_was_agreed_on() {
+    let described = |features: u64| {
+        let _alone = alone();
+        let (liar, key) = Liar::start();
+        liar.lack(features);
+        described_by((liar, key), move |commands, event| {
+            commands.push(&kernel(event, 0));
+            complete(commands, event);
+        })
+    };
+    assert!(described(LARGE_PROGRAMS).is_ok());
+    for features in [GROUPS, DETAILS] {
+        let error = described(features).unwrap_err().to_string();
+        assert!(error.contains("broke a rule"), "{error}");
+    }
 }
 
 #[test]
@@ -148,6 +167,7 @@ fn a_node_that_does_not_say_how_groups_are_divided_says_nothing_of_it() {
             commands.push(&Message::KernelDescription(KernelDescription {
                 uniform_groups: groups,
                 sub_group_size: 0,
+                private_bytes: 0,
                 ..kernel
             }));
             complete(commands, event);

@@ -301,6 +301,7 @@ fn device(number: u32, random: &mut Random) -> Device<'static> {
         vendor: "nobody",
         selector: "none:0",
         kernels: "",
+        details: None,
     }
 }
 

@@ -10,12 +10,14 @@ use super::peers::Peers;
 use super::prepared::PreparedLaunches;
 use crate::locked;
 use crate::node::Shared;
+use quipu_protocol::limits::ProgramLimits;
 use quipu_protocol::message::{
     self, Command, ContentSize, DescribeForm, Message, Operation, Parameter, ParameterKind,
     ProgramFormat, Resolve, Wait,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, NON_UNIFORM, OFFSETS, PARTS, SENT_CONTENT,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, LARGE_PROGRAMS, NON_UNIFORM, OFFSETS,
+    PARTS, SENT_CONTENT,
 };
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
@@ -130,7 +132,11 @@ impl Work {
                 if create.format == ProgramFormat::Parts {
                     self.check_feature(PARTS)?;
                 }
-                self.objects.create_program(create)
+                let limits = self.program_limits();
+                if create.entry.len() > limits.name || create.options.len() > limits.options {
+                    self.check_feature(LARGE_PROGRAMS)?;
+                }
+                self.objects.create_program(create, limits)
             }
             Message::FreeProgram(free) => {
                 self.prepared.forget();
@@ -362,6 +368,9 @@ impl Work {
                 if launch.parameters.iter().any(is_empty) {
                     self.check_feature(EMPTY_MEMORY)?;
                 }
+                if launch.parameters.len() > self.program_limits().parameters {
+                    self.check_feature(LARGE_PROGRAMS)?;
+                }
                 self.launch(command, launch, waits)
             }
             Operation::Describe(describe) => {
@@ -369,7 +378,11 @@ impl Work {
                 if describe.form != DescribeForm::Text {
                     self.check_feature(PARTS)?;
                 }
-                let asked = self.objects.describe(command.device, describe)?;
+                let limits = self.program_limits();
+                if describe.options.len() > limits.options {
+                    self.check_feature(LARGE_PROGRAMS)?;
+                }
+                let asked = self.objects.describe(command.device, describe, limits)?;
                 Ok(asked.map(|(event, answer)| Begun {
                     event: Some(event),
                     result: ends::Result::Described(answer),
@@ -382,6 +395,10 @@ impl Work {
             }
             Operation::Receive(receive) => self.receive(command, receive, waits),
         }
+    }
+
+    fn program_limits(&self) -> &'static ProgramLimits {
+        ProgramLimits::with(self.features)
     }
 
     /// Asked for is only what the welcome has taken.

@@ -7,12 +7,11 @@
 use super::ends::Outcome;
 use crate::watch::Stopwatch;
 use quipu_clc::{Description, KernelInfo, ParameterInfo, ParameterKind, ProgramParts, ProgramText};
-use quipu_protocol::limits::{
-    MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_NAME, MAX_PARAMETERS, MAX_TEXT,
-};
+use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_LOG, MAX_TEXT, ProgramLimits};
 use quipu_protocol::message::{
     BuildLog, KernelDescription, Message, ParameterClass, ParameterDescription, presentable,
 };
+use quipu_protocol::{DETAILS, GROUPS};
 use quipu_scheduler::{Device, Error, ErrorKind, Event, UserEvent};
 use quipu_threads::Start;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +24,8 @@ pub(crate) type Answer = Arc<OnceLock<Described>>;
 /// The result of a command that describes a program, and its end.
 pub(crate) struct Described {
     description: Description,
+    /// The limits that it is within.
+    limits: &'static ProgramLimits,
     outcome: Outcome,
 }
 
@@ -37,6 +38,7 @@ pub(crate) enum Asked {
 struct Question {
     device: Device,
     program: Asked,
+    limits: &'static ProgramLimits,
     answer: Answer,
     over: UserEvent,
     pending: Pending,
@@ -101,6 +103,7 @@ impl Describer {
         &mut self,
         device: &Device,
         program: Asked,
+        limits: &'static ProgramLimits,
     ) -> Result<(Event, Answer), Error> {
         let questions = match &self.questions {
             Some(questions) => questions,
@@ -122,6 +125,7 @@ impl Describer {
         let question = Question {
             device: device.clone(),
             program,
+            limits,
             answer: answer.clone(),
             over,
             pending: Pending::new(&self.pending),
@@ -149,7 +153,7 @@ fn answer_all(
             Some(stopwatch) => stopwatch.time_compiler(read),
             None => read(),
         };
-        let described = Described::of(read);
+        let described = Described::of(read, question.limits);
         let outcome = described.outcome();
         // Set once, here.
         let _ = question.answer.set(described);
@@ -163,14 +167,15 @@ fn answer_all(
 }
 
 impl Described {
-    fn of(read: Result<Description, Error>) -> Self {
+    fn of(read: Result<Description, Error>, limits: &'static ProgramLimits) -> Self {
         let described = read.and_then(|description| {
-            check(&description)?;
+            check(&description, limits)?;
             Ok(description)
         });
         match described {
             Ok(description) => Self {
                 description,
+                limits,
                 outcome: Ok(()),
             },
             Err(error) => {
@@ -181,6 +186,7 @@ impl Described {
                 let kernels = Vec::new();
                 Self {
                     description: Description { kernels, log },
+                    limits,
                     outcome: Err(error),
                 }
             }
@@ -192,9 +198,10 @@ impl Described {
         self.outcome.clone()
     }
 
-    /// Tells all that was found, before the command's end, and how work-groups are divided to a
-    /// client that knows of that.
-    pub(super) fn tell(&self, event: u64, with_groups: bool, mut tell: impl FnMut(&Message<'_>)) {
+    /// Tells all that was found, before the command's end, and that a client with these features
+    /// knows of.
+    pub(super) fn tell(&self, event: u64, features: u64, mut tell: impl FnMut(&Message<'_>)) {
+        let with = |feature| features & feature != 0;
         let log = presentable(&self.description.log, MAX_LOG);
         let mut rest = &log[..];
         while !rest.is_empty() {
@@ -213,12 +220,17 @@ impl Described {
                 local_bytes: kernel.local_bytes,
                 has_barriers: kernel.has_barriers,
                 reaches_beyond: kernel.reaches_beyond,
-                uniform_groups: with_groups && kernel.uniform_groups,
-                sub_group_size: kernel.sub_group_size.filter(|_| with_groups).unwrap_or(0),
+                uniform_groups: with(GROUPS) && kernel.uniform_groups,
+                sub_group_size: kernel.sub_group_size.filter(|_| with(GROUPS)).unwrap_or(0),
+                private_bytes: if with(DETAILS) {
+                    kernel.private_bytes
+                } else {
+                    0
+                },
             }));
             for parameter in &kernel.parameters {
-                let name = presentable(&parameter.name, MAX_NAME);
-                let type_name = presentable(&parameter.type_name, MAX_NAME);
+                let name = presentable(&parameter.name, self.limits.name);
+                let type_name = presentable(&parameter.type_name, self.limits.name);
                 let told = described(event, parameter, &name, &type_name);
                 tell(&Message::ParameterDescription(told));
             }
@@ -227,9 +239,9 @@ impl Described {
 }
 
 /// Fails if a program has more than messages can say.
-fn check(description: &Description) -> Result<(), Error> {
+fn check(description: &Description, limits: &ProgramLimits) -> Result<(), Error> {
     let is_long = |kernel: &&KernelInfo| {
-        kernel.name.len() > MAX_NAME || kernel.parameters.len() > MAX_PARAMETERS
+        kernel.name.len() > limits.name || kernel.parameters.len() > limits.parameters
     };
     let is_large = |kernel: &&KernelInfo| {
         let size = kernel.required_local_size.unwrap_or([1; 3]);
@@ -240,8 +252,8 @@ fn check(description: &Description) -> Result<(), Error> {
     let bytes: usize = description.kernels.iter().map(KernelInfo::bytes).sum();
     let problem = match description.kernels.iter().find(is_long) {
         Some(kernel) => format!(
-            "kernel '{}' has a name of more than {MAX_NAME} bytes, or more than {MAX_PARAMETERS} parameters",
-            kernel.name
+            "kernel '{}' has a name of more than {} bytes, or more than {} parameters",
+            kernel.name, limits.name, limits.parameters
         ),
         None if let Some(kernel) = description.kernels.iter().find(is_large) => {
             format!(
@@ -249,8 +261,8 @@ fn check(description: &Description) -> Result<(), Error> {
                 kernel.name
             )
         }
-        None if description.kernels.len() > MAX_KERNELS => {
-            format!("the program has more than {MAX_KERNELS} kernels")
+        None if description.kernels.len() > limits.kernels => {
+            format!("the program has more than {} kernels", limits.kernels)
         }
         None if bytes > MAX_DESCRIPTION => {
             format!("the program's kernels and parameters take more than {MAX_DESCRIPTION} bytes")

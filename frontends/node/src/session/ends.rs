@@ -17,11 +17,11 @@ use crate::failure::Told;
 use crate::locked;
 use crate::printed::Printed;
 use quipu_link::stream::Outgoing;
+use quipu_protocol::LANES;
 use quipu_protocol::limits::MAX_LANE;
 use quipu_protocol::message::{
     self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word,
 };
-use quipu_protocol::{GROUPS, LANES};
 use quipu_scheduler::event::Profile as Times;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, Event};
@@ -81,8 +81,8 @@ pub(crate) struct Ends {
     bulk: Arc<Bulk>,
     /// The client is told on which lanes profiled commands ran.
     tells_lanes: bool,
-    /// The client takes descriptions that say how work-groups are divided.
-    tells_groups: bool,
+    /// The features that the client knows of.
+    features: u64,
     /// The output of kernels, if the client is told.
     printed: Option<Arc<Printed>>,
     pending: Mutex<Pending>,
@@ -117,7 +117,7 @@ impl Ends {
             out,
             bulk,
             tells_lanes: features & LANES != 0,
-            tells_groups: features & GROUPS != 0,
+            features,
             printed,
             pending: Mutex::default(),
             wake: Condvar::new(),
@@ -247,7 +247,7 @@ impl Ends {
                     let Some(described) = answer.get() else {
                         continue;
                     };
-                    described.tell(id, self.tells_groups, |message| {
+                    described.tell(id, self.features, |message| {
                         pending.push(&self.out, message, None);
                     });
                     match described.outcome() {

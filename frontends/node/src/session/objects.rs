@@ -10,8 +10,9 @@ use crate::node::Shared;
 use crate::watch::Stopwatch;
 use quipu_clc::{LinkedKernel, Part, ProgramParts, ProgramText};
 use quipu_kernel_ir::{KernelText, TextLanguage};
+use quipu_protocol::limits::ProgramLimits;
 use quipu_protocol::message::{
-    self, CreateBuffer, CreateProgram, Describe, DescribeForm, PartForm, ProgramFormat,
+    self, CreateBuffer, CreateProgram, Describe, DescribeForm, PartForm, ProgramFormat, ProgramPart,
 };
 use quipu_scheduler::error::{BufferName, Unit};
 use quipu_scheduler::memory::mapping::HostQueue;
@@ -69,9 +70,15 @@ fn text(source: &[u8]) -> std::result::Result<&str, Broken> {
     std::str::from_utf8(source).map_err(|_| Broken::rule("a program's source is no text"))
 }
 
-/// The parts that a program is linked of.
-fn parts(bytes: &[u8]) -> std::result::Result<Arc<[Part]>, Broken> {
+/// The parts that a program is linked of, within these limits.
+fn parts(bytes: &[u8], limits: &ProgramLimits) -> std::result::Result<Arc<[Part]>, Broken> {
     let parts = message::parts(bytes).map_err(|_| Broken::rule("a program's parts are none"))?;
+    let is_long = |part: &ProgramPart<'_>| part.options.len() > limits.options;
+    if parts.len() > limits.parts || parts.iter().any(is_long) {
+        return Err(Broken::rule(
+            "a program's parts are more, or have longer options, than was agreed on",
+        ));
+    }
     let parts = parts.into_iter().map(|part| match part.form {
         PartForm::OpenClC => Ok(Part::Text {
             source: text(part.source)?.into(),
@@ -197,6 +204,7 @@ impl Objects {
         &mut self,
         device: u32,
         describe: &Describe<'_>,
+        limits: &'static ProgramLimits,
     ) -> std::result::Result<Result<(Event, Answer)>, Broken> {
         self.check_program(describe.source.len())?;
         let Some(device) = self.node.options.devices.get(device as usize) else {
@@ -210,16 +218,17 @@ impl Objects {
                 options: describe.options.to_owned(),
             }),
             DescribeForm::Linked | DescribeForm::Compiled => Asked::Parts(ProgramParts {
-                parts: parts(describe.source)?,
+                parts: parts(describe.source, limits)?,
                 is_linked: describe.form == DescribeForm::Linked,
             }),
         };
-        Ok(self.describer.ask(device, program))
+        Ok(self.describer.ask(device, program, limits))
     }
 
     pub(crate) fn create_program(
         &mut self,
         create: &CreateProgram<'_>,
+        limits: &ProgramLimits,
     ) -> std::result::Result<(), Broken> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         if create.program <= self.last_program {
@@ -247,7 +256,7 @@ impl Objects {
             }
             ProgramFormat::Parts => {
                 let kernel = LinkedKernel {
-                    parts: parts(create.source)?,
+                    parts: parts(create.source, limits)?,
                     entry: create.entry.to_owned(),
                 };
                 let number = NUMBERS.fetch_add(1, Ordering::Relaxed);

@@ -9,10 +9,10 @@
 use super::command::{Parsed, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
 use super::parts::{check_source, parts};
-use super::{Body, Operation, numbers};
+use super::{Body, Operation, Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_NAME, MAX_PARAMETERS, MAX_TEXT};
+use crate::limits::{LARGE, MAX_TEXT, ProgramLimits};
 use zerocopy::IntoBytes;
 
 numbers! {
@@ -62,7 +62,7 @@ impl<'a> Describe<'a> {
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
-        check_text("the options", self.options, MAX_TEXT)?;
+        check_text("the options", self.options, LARGE.options)?;
         match self.form {
             DescribeForm::Text => check_source(self.source),
             DescribeForm::Linked | DescribeForm::Compiled => {
@@ -112,18 +112,26 @@ pub struct KernelDescription<'a> {
     pub uniform_groups: bool,
     /// The most work-items of a sub-group; zero if a sub-group is the whole work-group.
     pub sub_group_size: u32,
+    /// Bytes of private memory that a work-item has beside its registers. Other numbers than zero
+    /// take the feature [`DETAILS`](crate::DETAILS).
+    pub private_bytes: u64,
 }
 
 const BARRIERS: u16 = 1;
 const BEYOND: u16 = 2;
 const REQUIRED: u16 = 4;
 const UNIFORM: u16 = 8;
+const PRIVATE: u16 = 16;
 
 impl KernelDescription<'_> {
-    /// True if it says nothing that takes the feature [`GROUPS`](crate::GROUPS).
+    /// True if it says nothing that takes other features than these.
     #[must_use]
-    pub fn is_without_groups(&self) -> bool {
-        !self.uniform_groups && self.sub_group_size == 0
+    pub fn is_within(&self, features: u64) -> bool {
+        let says_groups = self.uniform_groups || self.sub_group_size != 0;
+        (features & crate::GROUPS != 0 || !says_groups)
+            && (features & crate::DETAILS != 0 || self.private_bytes == 0)
+            && self.name.len() <= ProgramLimits::with(features).name
+            && usize::from(self.parameters) <= ProgramLimits::with(features).parameters
     }
 }
 
@@ -131,7 +139,7 @@ impl<'a> Body<'a> for KernelDescription<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
         let fixed: &layout::KernelDescription = cursor.fixed()?;
         let flags = fixed.flags.get();
-        if flags & !(BARRIERS | BEYOND | REQUIRED | UNIFORM) != 0 {
+        if flags & !(BARRIERS | BEYOND | REQUIRED | UNIFORM | PRIVATE) != 0 {
             return Err(Problem::Unknown {
                 field: "the flags",
                 value: flags.into(),
@@ -143,8 +151,17 @@ impl<'a> Body<'a> for KernelDescription<'a> {
             is_required || size == [0; 3],
             "a size of work-group that is not required",
         )?;
+        let private_bytes = match flags & PRIVATE {
+            0 => 0,
+            _ => cursor.fixed::<Word>()?.get(),
+        };
+        holds(
+            (private_bytes != 0) == (flags & PRIVATE != 0),
+            "bytes of private memory that are none",
+        )?;
         Ok(Self {
             event: fixed.event.get(),
+            private_bytes,
             name: cursor.text("the name", fixed.name_length.get().into())?,
             attributes: cursor.text("the attributes", fixed.attributes_length.get().into())?,
             parameters: fixed.parameter_count.get(),
@@ -160,13 +177,13 @@ impl<'a> Body<'a> for KernelDescription<'a> {
     fn check(&self) -> Result<(), Problem> {
         check_id("the event", self.event)?;
         holds(!self.name.is_empty(), "a kernel without a name")?;
-        check_text("the name", self.name, MAX_NAME)?;
+        check_text("the name", self.name, LARGE.name)?;
         check_text("the attributes", self.attributes, MAX_TEXT)?;
         within(
             "the number of parameters",
             self.parameters.into(),
             0,
-            MAX_PARAMETERS as u64,
+            LARGE.parameters as u64,
         )?;
         let size = self.required_local_size.unwrap_or([1; 3]);
         holds(
@@ -187,7 +204,8 @@ impl<'a> Body<'a> for KernelDescription<'a> {
         let flags = flag(self.has_barriers, BARRIERS)
             | flag(self.reaches_beyond, BEYOND)
             | flag(self.required_local_size.is_some(), REQUIRED)
-            | flag(self.uniform_groups, UNIFORM);
+            | flag(self.uniform_groups, UNIFORM)
+            | flag(self.private_bytes != 0, PRIVATE);
         let fixed = layout::KernelDescription {
             event: self.event.into(),
             local_bytes: self.local_bytes.into(),
@@ -199,6 +217,9 @@ impl<'a> Body<'a> for KernelDescription<'a> {
             sub_group_size: self.sub_group_size.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
+        if self.private_bytes != 0 {
+            out.extend_from_slice(&self.private_bytes.to_le_bytes());
+        }
         out.extend_from_slice(self.name.as_bytes());
         out.extend_from_slice(self.attributes.as_bytes());
     }
@@ -280,8 +301,8 @@ impl<'a> Body<'a> for ParameterDescription<'a> {
     fn check(&self) -> Result<(), Problem> {
         use ParameterClass::{Constant, Global, Image, Value};
         check_id("the event", self.event)?;
-        check_text("the name", self.name, MAX_NAME)?;
-        check_text("the type", self.type_name, MAX_NAME)?;
+        check_text("the name", self.name, LARGE.name)?;
+        check_text("the type", self.type_name, LARGE.name)?;
         let [_, align] = self.size;
         match self.class {
             Value => holds(

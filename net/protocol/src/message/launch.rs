@@ -5,7 +5,7 @@ use super::cursor::{Cursor, RESERVED, check_id, zero};
 use super::{Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_BLOCKS, MAX_BUFFER, MAX_PARAMETERS, MAX_RANK, MAX_SHARED};
+use crate::limits::{LARGE, MAX_BLOCKS, MAX_BUFFER, MAX_RANK, MAX_SHARED};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -330,8 +330,9 @@ impl<'a> Launch<'a> {
             "the parameters",
             self.parameters.len() as u64,
             0,
-            MAX_PARAMETERS as u64,
+            LARGE.parameters as u64,
         )?;
+        within("the extents", self.extents.len() as u64, 0, u16::MAX.into())?;
         let (mut values, mut extents) = (0_usize, 0_usize);
         for parameter in self.parameters {
             match parameter.kind()? {

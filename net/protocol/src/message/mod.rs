@@ -59,7 +59,7 @@ pub use event::{
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use link::{LinkEntry, LinkKind, LinkLoad, LinkState, Links};
 pub use load::{Load, QueueLoad};
-pub use node::{Device, DeviceKind, Status, Takes};
+pub use node::{Device, DeviceBits, DeviceDetails, DeviceKind, Status, Takes};
 pub use parts::{PartForm, ProgramPart, parts};
 pub use peer::{
     Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive,

@@ -130,15 +130,147 @@ pub struct Device<'a> {
     pub selector: &'a str,
     /// The signatures of the kernels that it has built in, one in a line.
     pub kernels: &'a str,
+    /// Details. Both sides have agreed on [`DETAILS`](crate::DETAILS).
+    pub details: Option<DeviceDetails>,
+}
+
+/// Details of a device that programs in OpenCL C ask for. A number that is zero is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceDetails {
+    /// Properties, a bit each.
+    pub properties: DeviceBits,
+    /// Bits of an address in its memory.
+    pub address_bits: u32,
+    /// The number of its vendor at PCI's registry.
+    pub vendor_number: u32,
+    /// Bytes of a line of its memory's cache.
+    pub cache_line: u32,
+    /// Bytes of its memory's cache; if it has one.
+    pub cache_bytes: u64,
+    /// Bytes of constant memory that a parameter may have, at most.
+    pub constant_bytes: u64,
+    /// The first byte of a part of a buffer is a multiple of so many bytes where a parameter is
+    /// that part.
+    pub part_alignment: u64,
+    /// Bytes of all arguments of a kernel together, at most.
+    pub argument_bytes: u64,
+    /// The number by which all libraries know the device.
+    pub uuid: [u8; 16],
+}
+
+/// Properties of a device, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBits(pub u32);
+
+impl DeviceBits {
+    /// Floating point of 32 bits with numbers that are denormal.
+    pub const DENORMALS: u32 = 1;
+    /// Fused multiply-add of 32 bits, as fast as a product and a sum.
+    pub const FUSED_MULTIPLY_ADD: u32 = 2;
+    /// Its memory corrects errors.
+    pub const CORRECTS_ERRORS: u32 = 4;
+    /// Its memory has a cache.
+    pub const CACHE: u32 = 8;
+    /// The cache takes writes, too.
+    pub const CACHE_TAKES_WRITES: u32 = 16;
+    /// Its compiler has the functions of OpenCL C that Quipu's own for processors has beyond
+    /// [`Takes::OPTIONAL_LANGUAGE`]: sub-groups that vote, shuffle, reduce and scan, single bits,
+    /// products of small numbers, and atomics of floating point.
+    pub const EXTENDED_LANGUAGE: u32 = 32;
+    /// All bits that stand for something.
+    pub const ALL: u32 = 63;
+
+    /// True if all of these bits are set.
+    #[must_use]
+    pub const fn has(self, bits: u32) -> bool {
+        self.0 & bits == bits
+    }
+}
+
+impl DeviceDetails {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Problem> {
+        let fixed: &layout::DeviceDetails = cursor.fixed()?;
+        Ok(Self {
+            properties: DeviceBits(fixed.properties.get()),
+            address_bits: fixed.address_bits.get(),
+            vendor_number: fixed.vendor_number.get(),
+            cache_line: fixed.cache_line.get(),
+            cache_bytes: fixed.cache_bytes.get(),
+            constant_bytes: fixed.constant_bytes.get(),
+            part_alignment: fixed.part_alignment.get(),
+            argument_bytes: fixed.argument_bytes.get(),
+            uuid: fixed.uuid,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let unknown = self.properties.0 & !DeviceBits::ALL;
+        if unknown != 0 {
+            return Err(Problem::Unknown {
+                field: "the device's properties",
+                value: unknown.into(),
+            });
+        }
+        let is_power = |number: u64| number == 0 || number.is_power_of_two();
+        holds(
+            is_power(self.part_alignment),
+            "an alignment that is no power of two",
+        )?;
+        let says_cache = self.cache_line != 0
+            || self.cache_bytes != 0
+            || self.properties.has(DeviceBits::CACHE_TAKES_WRITES);
+        holds(
+            self.properties.has(DeviceBits::CACHE) || !says_cache,
+            "only a cache that is there has properties",
+        )
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::DeviceDetails {
+            properties: self.properties.0.into(),
+            address_bits: self.address_bits.into(),
+            vendor_number: self.vendor_number.into(),
+            cache_line: self.cache_line.into(),
+            cache_bytes: self.cache_bytes.into(),
+            constant_bytes: self.constant_bytes.into(),
+            part_alignment: self.part_alignment.into(),
+            argument_bytes: self.argument_bytes.into(),
+            uuid: self.uuid,
+        };
+        out.extend_from_slice(fixed.as_bytes());
+    }
+}
+
+impl Device<'_> {
+    /// What of the device is told to a side that has agreed on these features.
+    #[must_use]
+    pub fn with_features(self, features: u64) -> Self {
+        Self {
+            takes: self.takes.with_features(features),
+            details: self.details.filter(|_| features & crate::DETAILS != 0),
+            ..self
+        }
+    }
+
+    /// True if it says nothing to which other features belong.
+    #[must_use]
+    pub fn is_within(&self, features: u64) -> bool {
+        *self == self.with_features(features)
+    }
 }
 
 impl<'a> Body<'a> for Device<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
         let fixed: &layout::Device = cursor.fixed()?;
         zero(RESERVED, fixed.reserved)?;
-        zero(RESERVED, fixed.reserved_2)?;
+        let has_details = fixed.has_details.get();
+        within("whether there are details", has_details.into(), 0, 1)?;
         let numbers = |words: [Word; 3]| words.map(Word::get);
         Ok(Self {
+            details: match has_details {
+                0 => None,
+                _ => Some(DeviceDetails::read(cursor)?),
+            },
             number: fixed.number.get(),
             kind: DeviceKind::of(fixed.kind.get())?,
             takes: Takes(fixed.takes.get()),
@@ -167,6 +299,9 @@ impl<'a> Body<'a> for Device<'a> {
         check_text("the vendor", self.vendor, MAX_NAME)?;
         check_text("the selector", self.selector, MAX_NAME)?;
         check_text("the built-in kernels", self.kernels, MAX_TEXT)?;
+        if let Some(details) = &self.details {
+            details.check()?;
+        }
         holds(
             self.kernels.is_empty() == (self.takes.0 & Takes::BUILT_IN == 0),
             "built-in kernels are listed if, and only if, the device takes them",
@@ -205,10 +340,13 @@ impl<'a> Body<'a> for Device<'a> {
             vendor_length: (self.vendor.len() as u16).into(),
             selector_length: (self.selector.len() as u16).into(),
             kernels_length: (self.kernels.len() as u16).into(),
+            has_details: u16::from(self.details.is_some()).into(),
             reserved: 0.into(),
-            reserved_2: 0.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
+        if let Some(details) = &self.details {
+            details.write(out);
+        }
         out.extend_from_slice(self.warp_sizes.as_bytes());
         for text in [self.name, self.vendor, self.selector, self.kernels] {
             out.extend_from_slice(text.as_bytes());

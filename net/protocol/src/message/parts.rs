@@ -6,7 +6,7 @@ use super::cursor::{Cursor, check_text};
 use super::numbers;
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_PARTS, MAX_TEXT};
+use crate::limits::LARGE;
 use zerocopy::IntoBytes;
 
 numbers! {
@@ -41,7 +41,7 @@ impl<'a> ProgramPart<'a> {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        check_text("a part's options", self.options, MAX_TEXT)?;
+        check_text("a part's options", self.options, LARGE.options)?;
         match self.form {
             PartForm::OpenClC => check_source(self.source),
             PartForm::SpirV => holds(
@@ -91,7 +91,7 @@ pub fn parts(bytes: &[u8]) -> Result<Vec<ProgramPart<'_>>, Problem> {
             "the number of parts",
             parts.len() as u64,
             1,
-            MAX_PARTS as u64,
+            LARGE.parts as u64,
         )?;
     }
     holds(!parts.is_empty(), "a program without parts")?;
@@ -142,10 +142,10 @@ mod tests {
             ..module
         }));
         let mut many = Vec::new();
-        for _ in 0..MAX_PARTS {
+        for _ in 0..LARGE.parts {
             text.write(&mut many);
         }
-        assert_eq!(parts(&many).unwrap().len(), MAX_PARTS);
+        assert_eq!(parts(&many).unwrap().len(), LARGE.parts);
         text.write(&mut many);
         assert!(parts(&many).is_err());
     }

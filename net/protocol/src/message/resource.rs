@@ -6,7 +6,7 @@ use super::parts::{check_source, parts};
 use super::{Body, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_BUFFER, MAX_NAME, MAX_TEXT};
+use crate::limits::{LARGE, MAX_BUFFER, MAX_NAME};
 use zerocopy::IntoBytes;
 
 /// A new buffer of zeros. Where on the node its bytes are is the node's affair.
@@ -112,8 +112,8 @@ impl<'a> Body<'a> for CreateProgram<'a> {
 
     fn check(&self) -> Result<(), Problem> {
         check_id("the program", self.program)?;
-        check_text("the entry", self.entry, MAX_NAME)?;
-        check_text("the options", self.options, MAX_TEXT)?;
+        check_text("the entry", self.entry, LARGE.name)?;
+        check_text("the options", self.options, LARGE.options)?;
         holds(!self.source.is_empty(), "a program without source")?;
         match self.format {
             ProgramFormat::OpenClC => {

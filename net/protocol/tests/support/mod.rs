@@ -147,6 +147,17 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             vendor: "NVIDIA",
             selector: "cuda",
             kernels: "",
+            details: Some(DeviceDetails {
+                properties: DeviceBits(DeviceBits::DENORMALS | DeviceBits::CACHE),
+                address_bits: 64,
+                vendor_number: 0x10de,
+                cache_line: 128,
+                cache_bytes: 1 << 20,
+                constant_bytes: 1 << 16,
+                part_alignment: 256,
+                argument_bytes: 4096,
+                uuid: [0xab; 16],
+            }),
         }),
         Message::CreateBuffer(CreateBuffer {
             buffer: 11,
@@ -446,6 +457,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             reaches_beyond: true,
             uniform_groups: true,
             sub_group_size: 128,
+            private_bytes: 8000,
         }),
         Message::ParameterDescription(ParameterDescription {
             event: 36,

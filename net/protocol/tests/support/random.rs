@@ -284,7 +284,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             event: draw.id(),
             name: if draw.flag() { "ä" } else { "saxpy" },
             attributes: draw.text(4096),
-            parameters: draw.up_to(256) as u16,
+            parameters: draw.up_to(4096) as u16,
             required_local_size: draw
                 .flag()
                 .then(|| std::array::from_fn(|_| draw.up_to(1024).max(1) as u32)),
@@ -293,6 +293,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             reaches_beyond: draw.flag(),
             uniform_groups: draw.flag(),
             sub_group_size: draw.number() as u32,
+            private_bytes: draw.number(),
         }),
         43 => parameter_description(draw),
         44 => {
@@ -330,8 +331,8 @@ fn parameter_description(draw: &mut Draw<'_>) -> Message<'static> {
             Value => [draw.small(), 1 << draw.up_to(31)],
             _ => [0; 2],
         },
-        name: draw.text(256),
-        type_name: draw.text(256),
+        name: draw.text(8192),
+        type_name: draw.text(8192),
     })
 }
 
@@ -524,7 +525,27 @@ fn device(draw: &mut Draw<'_>) -> Message<'static> {
         vendor: draw.text(256),
         selector: draw.text(256),
         kernels,
+        details: draw.flag().then(|| device_details(draw)),
     })
+}
+
+fn device_details(draw: &mut Draw<'_>) -> DeviceDetails {
+    let properties = draw.up_to(DeviceBits::ALL.into()) as u32;
+    let (cache_line, cache_bytes, cache) = match properties & DeviceBits::CACHE {
+        0 => (0, 0, DeviceBits::CACHE_TAKES_WRITES),
+        _ => (draw.small(), draw.number(), 0),
+    };
+    DeviceDetails {
+        properties: DeviceBits(properties & !cache),
+        address_bits: draw.small(),
+        vendor_number: draw.small(),
+        cache_line,
+        cache_bytes,
+        constant_bytes: draw.number(),
+        part_alignment: if draw.flag() { 0 } else { 1 << draw.up_to(63) },
+        argument_bytes: draw.number(),
+        uuid: draw.array(),
+    }
 }
 
 /// Parts of a program, as bytes.
@@ -554,10 +575,10 @@ fn parts(draw: &mut Draw<'_>) -> &'static [u8] {
 fn program(draw: &mut Draw<'_>) -> Message<'static> {
     let format = draw.one_of(ProgramFormat::ALL);
     let (entry, options) = match format {
-        ProgramFormat::OpenClC => ("saxpy", draw.text(4096)),
+        ProgramFormat::OpenClC => ("saxpy", draw.text(8192)),
         ProgramFormat::Parts => ("saxpy", ""),
         ProgramFormat::Module => ("", ""),
-        ProgramFormat::Native => (draw.text(256), ""),
+        ProgramFormat::Native => (draw.text(8192), ""),
         ProgramFormat::BuiltIn => ("", ""),
     };
     Message::CreateProgram(CreateProgram {
