@@ -2,9 +2,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The demo, with a folder of its own for what it leaves and one for what is temporary.
 fn demo(folder: &Path, arguments: &[&str]) -> Command {
@@ -99,6 +100,65 @@ fn a_picture_of_the_users_goes_through_it() {
         (written.info().width, written.info().height),
         (width, height)
     );
+}
+
+/// A node that is ended with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_devices_of_a_node_do_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let quipu = |arguments: &[&str], home: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command.args(arguments).env_remove("QUIPU_TRACE");
+        command.env("QUIPU_HOME", folder.path().join(home));
+        command.env("QUIPU_OPENCL", "off").env("QUIPU_CUDA", "off");
+        command
+    };
+    let serve = [
+        "serve",
+        "--address",
+        "127.0.0.1:0",
+        "--name",
+        "lab",
+        "--invite",
+    ];
+    let mut serving = quipu(&serve, "node")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Ended)
+        .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let invitation = lines.find_map(|line| {
+        let line = line.unwrap();
+        let at = line.find("quipu1")?;
+        Some(line[at..].split_whitespace().next().unwrap().to_owned())
+    });
+    let paired = quipu(&["pair", &invitation.unwrap()], "home").output();
+    assert!(paired.unwrap().status.success());
+    let output = demo(folder.path(), &["--node", "lab"]).output().unwrap();
+    let (report, errors) = text(&output);
+    assert!(output.status.success(), "{report}{errors}");
+    assert!(
+        report.contains("on 1 device") && report.contains("correct:"),
+        "{report}"
+    );
+    let line = report.lines().find(|line| line.contains("on lab")).unwrap();
+    assert!(line.ends_with("all 13"), "{line}");
+    let output = demo(folder.path(), &["--node", "attic"]).output().unwrap();
+    let (_, errors) = text(&output);
+    assert!(
+        errors.contains("no node 'attic' was paired with"),
+        "{errors}"
+    );
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

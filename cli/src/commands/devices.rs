@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
 }
 
 /// The lines on nodes that are not there, with the reasons.
-fn failed_nodes(platform: &Platform) -> Vec<String> {
+pub(crate) fn failed_nodes(platform: &Platform) -> Vec<String> {
     let unavailable = platform.unavailable().iter();
     let nodes = unavailable.filter(|driver| driver.driver == "remote");
     nodes.map(|driver| driver.error.to_string()).collect()

@@ -13,6 +13,8 @@ mod serve;
 mod top;
 mod trace;
 
+pub(crate) use devices::failed_nodes;
+
 use crate::error::CommandError;
 use std::io::Write;
 

@@ -248,7 +248,7 @@ fn platform(driver: Option<Arc<SourcesDriver>>) -> Platform {
 /// The options of the node that serves the devices.
 fn serving(devices: &[Device], spin: u64, compression: Compression) -> NodeOptions {
     NodeOptions {
-        natives: Arc::new(quipu_cli::kernels::served()),
+        natives: Arc::new(quipu_cli::kernels::served().and(crate::demo::kernels::served())),
         spin: Duration::from_micros(spin),
         compression,
         ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())

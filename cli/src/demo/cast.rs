@@ -1,5 +1,5 @@
 //! The devices that take part: all that this machine has, two simulated accelerators, and those of
-//! two nodes.
+//! two nodes; or those of nodes that are named.
 //!
 //! Devices that run the kernels natively compute the same as the sequential version. Devices whose
 //! drivers compile them, as CUDA's and OpenCL's, are *tried* first, on the picture's upper rows: a
@@ -8,13 +8,15 @@
 //! Then each device is *measured*, alone, on the same rows: it gets tiles in proportion to its
 //! speed.
 
-use super::Progress;
 use super::image::{Image, Size};
 use super::nodes::Nodes;
 use super::plan::{Geometry, Plane, Stage};
 use super::run::DemoError;
 use super::stages::{Planes, StageParams};
+use super::{Options, Progress};
 use super::{report::LeftOut, sequential};
+use crate::commands::failed_nodes;
+use crate::platform::platform_with;
 use quipu::prelude::*;
 use quipu::simulation::Configuration;
 use quipu::{DeviceKind, Pending};
@@ -40,8 +42,41 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
-    /// Looks for devices, and starts nodes, if there are to be any.
+    /// Looks for devices: those of the nodes that are named, or this machine's and those of nodes
+    /// that are started, if there are to be any.
     pub(crate) fn find(
+        source: &Image,
+        options: &Options,
+        progress: &dyn Progress,
+    ) -> Result<Self, DemoError> {
+        match &options.nodes[..] {
+            [] => Self::here(source, !options.no_nodes, progress),
+            nodes => Self::of_nodes(source, nodes, progress),
+        }
+    }
+
+    /// The devices of these nodes, each tried before: a node compiles kernels for some of them.
+    fn of_nodes(
+        source: &Image,
+        nodes: &[String],
+        progress: &dyn Progress,
+    ) -> Result<Self, DemoError> {
+        let platform = platform_with(nodes);
+        let reasons = failed_nodes(&platform);
+        if !reasons.is_empty() {
+            return Err(DemoError::NoNode { reasons });
+        }
+        let (devices, left_out) = tried(platform.devices().to_vec(), source, progress);
+        let cast = Self::measured(devices, left_out, None, source, progress);
+        if cast.devices.is_empty() {
+            let reasons = cast.left_out.iter().map(ToString::to_string).collect();
+            return Err(DemoError::NoDevice { reasons });
+        }
+        Ok(cast)
+    }
+
+    /// This machine's devices, and those of nodes that are started, if there are to be any.
+    pub(super) fn here(
         source: &Image,
         with_nodes: bool,
         progress: &dyn Progress,
@@ -73,7 +108,18 @@ impl Cast {
             platform = platform.driver(nodes.driver());
         }
         devices.extend_from_slice(platform.build()?.devices());
-        let (mut good, mut took, mut left_out) = (Vec::new(), Vec::new(), left_out);
+        Ok(Self::measured(devices, left_out, nodes, source, progress))
+    }
+
+    /// Those of the devices that can be measured.
+    fn measured(
+        devices: Vec<Device>,
+        mut left_out: Vec<LeftOut>,
+        nodes: Option<Nodes>,
+        source: &Image,
+        progress: &dyn Progress,
+    ) -> Self {
+        let (mut good, mut took) = (Vec::new(), Vec::new());
         for (device, result) in measured(devices, source, progress) {
             match result {
                 Ok(time) => {
@@ -83,12 +129,12 @@ impl Cast {
                 Err(error) => left_out.push(LeftOut::new(&device, error.to_string())),
             }
         }
-        Ok(Self {
+        Self {
             devices: good,
             took,
             left_out,
             _nodes: nodes,
-        })
+        }
     }
 
     /// The weight of each device, by which it gets tiles: in proportion to its speed.

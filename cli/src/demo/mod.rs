@@ -5,7 +5,8 @@
 //! one task graph, and the devices take them: all of this machine's (the processor's cores, the
 //! serial device, and the devices of CUDA and OpenCL, if any), two simulated accelerators with
 //! memory of their own, and two nodes. The demo starts these on this machine and uses them over TLS
-//! as it would others. The result is compared, bit for bit, with that of a straightforward
+//! as it would others. With `--node`, the devices are those of paired nodes, and no others. The
+//! result is compared, bit for bit, with that of a straightforward
 //! sequential program, and written beside a picture of each device's work over time.
 //!
 //! In the order in which the data takes:
@@ -72,6 +73,11 @@ pub(crate) struct Options {
     /// Write the input's left half beside the result's right half.
     #[arg(long)]
     pub(crate) split: bool,
+
+    /// Compute on the devices of this paired node, by its name or address, and on no others; can be
+    /// given several times.
+    #[arg(long = "node", value_name = "NODE", conflicts_with = "no_nodes")]
+    pub(crate) nodes: Vec<String>,
 
     /// Start no nodes: this machine's devices and the simulated accelerators do everything.
     #[arg(long)]

@@ -50,6 +50,12 @@ impl LeftOut {
     }
 }
 
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.name, self.why)
+    }
+}
+
 /// Something that was written to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {

@@ -41,6 +41,18 @@ pub(crate) enum DemoError {
     /// A device or a command failed.
     #[error("the pipeline failed: {0}")]
     Pipeline(#[from] quipu::Error),
+    /// Nodes that were named are not there.
+    #[error("{}", reasons.join("; "))]
+    NoNode {
+        /// The reason of each.
+        reasons: Vec<String>,
+    },
+    /// No device of these nodes can compute.
+    #[error("no device of the nodes can compute the demo: {}", reasons.join("; "))]
+    NoDevice {
+        /// The reason of each.
+        reasons: Vec<String>,
+    },
     /// The nodes could not be started.
     #[error("the demo's nodes could not be started: {0}; `--no-nodes` goes without")]
     Nodes(quipu::Error),
@@ -73,7 +85,7 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
     // Before there are nodes: an interrupt, which removes the files of both, may come as soon as
     // those are there.
     let recording = Recording::start()?;
-    let cast = Cast::find(&source, !options.no_nodes, &**progress)?;
+    let cast = Cast::find(&source, options, &**progress)?;
     let geometry = options.geometry(source.size(), cast.devices.len());
     let params = StageParams::new(geometry);
     let (names, left_out) = (cast.names(), cast.left_out.clone());

@@ -363,7 +363,7 @@ fn the_steps_that_are_told_are_all_there_are() {
 
     let told = Arc::new(Told::default());
     let progress: Arc<dyn Progress> = told.clone();
-    let cast = Cast::find(&image, false, &*progress).unwrap();
+    let cast = Cast::here(&image, false, &*progress).unwrap();
     // The devices that run the kernels natively are always there.
     assert!(cast.devices.len() >= 4, "{:?}", cast.devices);
     let pixels = Pipeline::new(cast, params.geometry)
