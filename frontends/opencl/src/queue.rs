@@ -94,6 +94,22 @@ impl Queue {
         }
     }
 
+    /// An event of a command that does nothing, and is where a command would be that is enqueued
+    /// now. It only orders: if it fails, what waits for it does not.
+    pub(crate) fn place(&self) -> Result<quipu_scheduler::Event> {
+        let nothing = self
+            .core
+            .host_task(|_| Ok(()), &quipu_scheduler::Request::default());
+        Ok(nothing?.as_order())
+    }
+
+    /// Has another queue's command be a command of this one, too, which is enqueued now.
+    pub(crate) fn follow(&self, event: &quipu_scheduler::Event) -> Result<()> {
+        self.core.marker(&[event.as_order()])?;
+        self.hold_back(std::slice::from_ref(event));
+        Ok(())
+    }
+
     fn held_back(&self) -> MutexGuard<'_, HeldBack> {
         self.held_back
             .lock()

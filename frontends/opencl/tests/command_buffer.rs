@@ -622,3 +622,100 @@ fn what_waits_for_another_queue_is_in_the_order_of_its_own_queue() {
         ok(clReleaseCommandQueue()(reader));
     }
 }
+
+#[test]
+fn a_command_buffer_is_in_the_order_of_each_queue_that_it_is_enqueued_on() {
+    let setup = Setup::with(0);
+    const END: usize = 64;
+    let extension = Extension::new();
+    for properties in [0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE] {
+        let [first, second] = [0, properties].map(|properties| {
+            // SAFETY: the context's device.
+            made(|code| unsafe {
+                clCreateCommandQueue()(setup.context, setup.device, properties, code)
+            })
+        });
+        // An out-of-order queue has its order by barriers.
+        let barrier = || {
+            if properties != 0 {
+                // SAFETY: no lists.
+                ok(unsafe { clEnqueueBarrierWithWaitList()(second, 0, null(), null_mut()) });
+            }
+        };
+        let [from, between, to] = [(); 3].map(|()| setup.buffer(&[0_u8; END]));
+        let buffer = extension.create(&[first, second], 0);
+        // SAFETY: both have so many bytes; no lists.
+        ok(unsafe {
+            extension.copy.unwrap()(
+                buffer,
+                second,
+                null(),
+                from,
+                between,
+                0,
+                0,
+                END,
+                0,
+                null(),
+                null_mut(),
+                null_mut(),
+            )
+        });
+        ok(extension.finalize(buffer));
+        // SAFETY: a context.
+        let open = made(|code| unsafe { clCreateUserEvent()(setup.context, code) });
+        let (mut enqueued, mut copied, pattern) = (null_mut(), null_mut(), 7_u8);
+        // SAFETY: a pattern of one byte, one event, and where the events go.
+        unsafe {
+            ok(clEnqueueFillBuffer()(
+                second,
+                from,
+                (&raw const pattern).cast(),
+                1,
+                0,
+                END,
+                1,
+                &raw const open,
+                null_mut(),
+            ));
+            barrier();
+            let enqueue = extension.enqueue.unwrap();
+            ok(enqueue(0, null_mut(), buffer, 0, null(), &raw mut enqueued));
+            barrier();
+            ok(clEnqueueCopyBuffer()(
+                second,
+                between,
+                to,
+                0,
+                0,
+                END,
+                0,
+                null(),
+                &raw mut copied,
+            ));
+        }
+        // All wait for the first command.
+        for _ in 0..1000 {
+            assert_ne!(status(enqueued), CL_COMPLETE);
+            assert_ne!(status(copied), CL_COMPLETE);
+            std::thread::yield_now();
+        }
+        // SAFETY: handles.
+        unsafe {
+            ok(clSetUserEventStatus()(open, CL_COMPLETE));
+            ok(clFinish()(second));
+        }
+        assert_eq!(status(enqueued), CL_COMPLETE);
+        assert_eq!(setup.read::<u8>(to, END), [7; END]);
+        // SAFETY: handles, which are not used any more.
+        unsafe {
+            ok(extension.release.unwrap()(buffer));
+            for event in [open, enqueued, copied] {
+                ok(clReleaseEvent()(event));
+            }
+            for queue in [first, second] {
+                ok(clReleaseCommandQueue()(queue));
+            }
+        }
+    }
+}

@@ -264,17 +264,31 @@ pub(crate) unsafe extern "C" fn enqueue_command_buffer(
     entry(|| {
         let buffer = Ref::<CommandBuffer>::of(buffer)?;
         let graph = buffer.graph(&mut buffer.state())?;
-        let queue = if queue_count == 0 && first.is_null() {
-            buffer.queues[0].clone()
+        let used = if queue_count == 0 && first.is_null() {
+            buffer.queues.clone()
         } else {
             // SAFETY: the program passes so many handles.
             let queues = unsafe { queues(queue_count, first) }?;
             check_substitutes(&buffer, &queues)?;
-            queues[0].clone()
+            queues
         };
+        let queue = &used[0];
         // SAFETY: as the program promises.
-        let command = unsafe { Command::new(&queue, count, events, event) }?;
+        let mut command = unsafe { Command::new(queue, count, events, event) }?;
+        // The core has it as a command of the first queue. It is one of each other, too.
+        let mut others: Vec<&Ref<Queue>> = Vec::new();
+        for other in &used[1..] {
+            if !other.is(queue) && !others.iter().any(|known| known.is(other)) {
+                others.push(other);
+            }
+        }
+        for other in &others {
+            command.wait_for(other.place()?);
+        }
         let core = command.enqueue(|waits| Ok(queue.core.launch_graph(&graph, waits, None)?))?;
+        for other in &others {
+            other.follow(&core)?;
+        }
         command.give(core, CL_COMMAND_COMMAND_BUFFER_KHR)
     })
 }
