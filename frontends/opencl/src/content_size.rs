@@ -17,10 +17,14 @@ pub(crate) unsafe extern "C" fn set_content_size_buffer(buffer: cl_mem, size: cl
             size.size >= size_of::<cl_ulong>() as u64 && !buffer.is(&size),
             CL_INVALID_VALUE,
         )?;
-        // Bytes that are never brought anywhere are none too many. The core has such numbers in the
-        // first bytes of whole objects, and for whole objects; of parts all counts.
-        let is_part = buffer.parent.is_some() || size.parent.is_some();
-        if buffer.context.is_on_host || is_part {
+        // Such numbers are the first bytes of whole objects, and for whole objects; of parts all
+        // counts.
+        if buffer.parent.is_some() || size.parent.is_some() {
+            return Ok(());
+        }
+        if buffer.context.is_on_host {
+            // Nothing is brought anywhere, but copied.
+            buffer.set_content_size(size.core.clone());
             return Ok(());
         }
         Ok(buffer.core.set_content_size(Some(size.core.clone()))?)

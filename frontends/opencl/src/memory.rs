@@ -12,6 +12,7 @@ use quipu_scheduler::{Access, AccessMode, MemoryRef};
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) struct Memory {
     pub(crate) context: Ref<Context>,
@@ -30,6 +31,9 @@ pub(crate) struct Memory {
     pub(crate) image: Option<Image>,
     pub(crate) mapped: Mapped,
     callbacks: Callbacks,
+    /// The buffer whose first eight bytes hold the number of this one's bytes in use, where copies
+    /// look at it.
+    content_size: Mutex<Option<MemoryRef>>,
 }
 
 object!(Memory, CL_INVALID_MEM_OBJECT);
@@ -147,8 +151,25 @@ impl Memory {
             image: of.image,
             mapped: Mapped::default(),
             callbacks: Callbacks::default(),
+            content_size: Mutex::default(),
         })?;
         Ok(memory.give())
+    }
+
+    /// The buffer that has its content size, which lies in the first eight bytes, where copies look
+    /// at it.
+    pub(crate) fn content_size(&self) -> Option<MemoryRef> {
+        let size = self.content_size.lock();
+        size.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_content_size(&self, size: MemoryRef) {
+        let old = {
+            let place = self.content_size.lock();
+            place.unwrap_or_else(PoisonError::into_inner).replace(size)
+        };
+        // It may be the last handle: dropped with nothing locked.
+        drop(old);
     }
 
     /// An access of so many of its bytes.

@@ -228,3 +228,55 @@ fn a_content_size_is_eight_bytes_of_another_buffer_of_the_context() {
     assert_eq!(set(buffer, elsewhere.buffer(&[50_u64])), CL_INVALID_CONTEXT);
     assert_eq!(setup.read::<u8>(buffer, 100), [1; 100]);
 }
+
+#[test]
+fn a_copy_ends_with_the_content_of_its_source() {
+    let set: SetContentSize = extension("clSetContentSizeBufferPoCL");
+    let setup = Setup::with(0);
+    let from = setup.buffer(&[1_u8; 1024]);
+    let size = setup.buffer(&[228_u64]);
+    // SAFETY: handles of buffers.
+    ok(unsafe { set(from, size) });
+    let part = {
+        let region = cl_buffer_region {
+            origin: 128,
+            size: 896,
+        };
+        // SAFETY: a part of the buffer that begins where sub-buffers may.
+        made(|code| unsafe {
+            clCreateSubBuffer()(
+                from,
+                CL_MEM_READ_WRITE,
+                CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+                code,
+            )
+        })
+    };
+    for (source, first, length, copied) in [
+        (from, 300, 100, 0),
+        (from, 200, 100, 28),
+        (from, 0, 1024, 228),
+        (from, 0, 64, 64),
+        (part, 72, 100, 28),
+    ] {
+        let to = setup.buffer(&[2_u8; 1024]);
+        // SAFETY: as many bytes are there; no events.
+        ok(unsafe {
+            clEnqueueCopyBuffer()(
+                setup.queue,
+                source,
+                to,
+                first,
+                first,
+                length,
+                0,
+                null(),
+                null_mut(),
+            )
+        });
+        let mut expected = [2_u8; 1024];
+        expected[first..][..copied].fill(1);
+        assert_eq!(setup.read::<u8>(to, 1024), expected, "{first} {length}");
+    }
+}

@@ -9,7 +9,7 @@ use crate::queue::Queue;
 use opencl_sys::*;
 use quipu_scheduler::graph::{Node, Recording};
 use quipu_scheduler::operation::{HostMemory, Step};
-use quipu_scheduler::{Access, AccessMode, Error, Event};
+use quipu_scheduler::{Access, AccessMode, Error, Event, MemoryRef, RawArgument, Request};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 
@@ -225,12 +225,72 @@ impl Copy {
         if self.row == 0 {
             return command.core_nothing();
         }
+        if let Some(size) = self.content_size() {
+            return self.enqueue_in_use(command, &size);
+        }
         let (source, destination) = self.accesses();
         let queue = &command.queue.core;
         command.enqueue(|waits| {
             queue
                 .copy(source, destination, self.row, &self.steps, waits)
                 .map_err(|error| self.refused(error))
+        })
+    }
+
+    /// The buffer with the number of bytes in use of what is copied in one piece.
+    fn content_size(&self) -> Option<MemoryRef> {
+        let (source, destination) = (&self.source.memory, &self.destination.memory);
+        let is_image = |memory: &Memory| memory.image.is_some();
+        if !self.steps.is_empty() || is_image(source) || is_image(destination) {
+            return None;
+        }
+        let whole = source.parent.as_ref().unwrap_or(source);
+        let size = whole.content_size();
+        size.filter(|size| size.id() != destination.core.id())
+    }
+
+    /// Enqueues a copy, in the host's memory, of those of the bytes that are in use.
+    fn enqueue_in_use(&self, command: &Command<'_>, size: &MemoryRef) -> Result<Event> {
+        const BYTES: usize = size_of::<u64>();
+        let size = Access {
+            memory: size,
+            offset: 0,
+            length: BYTES as u64,
+            mode: AccessMode::Read,
+        };
+        let accesses = [
+            self.source.access(AccessMode::Read),
+            // The others stay.
+            self.destination.access(AccessMode::ReadWrite),
+            size,
+        ];
+        let (first, length) = (self.source.memory.offset + self.source.offset, self.row);
+        let task = move |raw: &[RawArgument]| {
+            if let [source, destination, size] = raw {
+                let mut bytes = [0; BYTES];
+                // SAFETY: the command reads so many bytes there.
+                unsafe {
+                    size.pointer
+                        .copy_to_nonoverlapping(bytes.as_mut_ptr(), BYTES)
+                };
+                let in_use = u64::from_le_bytes(bytes).saturating_sub(first).min(length);
+                // SAFETY: the command reads and writes `length` bytes, which do not overlap:
+                // `of_range` has looked.
+                unsafe {
+                    destination
+                        .pointer
+                        .copy_from_nonoverlapping(source.pointer, in_use as usize);
+                }
+            }
+            Ok(())
+        };
+        command.enqueue(|waits| {
+            let request = Request {
+                accesses: &accesses,
+                waits,
+                ..Request::default()
+            };
+            Ok(command.queue.core.host_task(task, &request)?)
         })
     }
 
