@@ -348,6 +348,14 @@ fn neighbours_go_side_by_side() {
         "for mut k in 0..n { k += 1; sum += x[k]; }",
         "for k in 0..n { sum += x[k]; if n == 3 { break; } }",
         "for sum in 0..n { a_function(x[sum]); }",
+        // Names that hide others.
+        "for k in 0..n { let x = [1.0, 2.0]; sum += x[k]; }",
+        "for k in 0..n { let b = [1.0, 2.0]; sum += b[k]; }",
+        "for k in 0..n { let j = k * 2; sum += x[at + j]; }",
+        "for k in 0..n { let acc = n; sum += x[k]; }",
+        "for k in 0..n { let k = k + 1; sum += x[k]; }",
+        "for k in 0..n { for l in 0..k { sum += x[l]; } }",
+        "for acc in 0..n { sum += x[acc]; }",
         // Memory that is written, or may be.
         "for k in 0..n { a.own()[k] = x[k]; }",
         "for k in 0..n { sum += a.own()[0] + total(b); }",
