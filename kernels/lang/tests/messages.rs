@@ -69,7 +69,12 @@ impl Refused {
 const MACROS: &str = "macros.rs";
 
 /// The files whose lines have one error each.
-const ONE_EACH: [&str; 2] = ["calls.rs", "parameters.rs"];
+const ONE_EACH: [&str; 4] = [
+    "calls.rs",
+    "elements.rs",
+    "parameters.rs",
+    "traits_of_std.rs",
+];
 
 /// The lines above its modules.
 const IMPORTS: [&str; 3] = ["use quipu_kernel::*;", "use std::ops::*;", "fn main() {}"];

@@ -10,7 +10,7 @@ use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, Path, PathArguments, Token};
 use crate::expression::{is_assignment, is_associated, unchanging};
 use crate::pattern::last_name;
 use crate::refuse;
-use crate::scope::{Kind, Writer, witness};
+use crate::scope::{Access, Kind, Writer, witness};
 
 /// Of functions without `#[device]` whose calls say so: see `emit::plain`.
 const MOST_ARGUMENTS: usize = 7;
@@ -101,7 +101,11 @@ impl Writer {
             if let Some(last) = builder.path.segments.last_mut() {
                 last.ident = format_ident!("__call_{}", last.ident, span = last.ident.span());
             }
-            return quote_spanned!(span=> #builder(#(#arguments),*));
+            let written = quote_spanned!(span=> #builder(#(#arguments),*));
+            return match name.as_str() {
+                "from" => quote_spanned!(span=> (&&&#written).__converted()),
+                _ => written,
+            };
         }
         // A device function: its builder is one of a type of the same name.
         let mut builder = path.path.clone();
@@ -166,7 +170,7 @@ impl Writer {
         if let Some(written) = self.array_of_slice(call) {
             return written;
         }
-        let mut receiver = self.expression(&call.receiver);
+        let mut receiver = self.accessed(&call.receiver, Access::Receiver);
         if matches!(&*call.receiver, Expr::Path(_)) && self.is_constant(&call.receiver) {
             let checks = unchanging(&Expr::MethodCall(call.clone()));
             receiver = quote!({ #checks #receiver });
@@ -180,8 +184,7 @@ impl Writer {
                 let witness = witness(span, &quote!(__quipu::w(#name).into()));
                 return quote_spanned!(span=> {
                     let #name = __quipu::value(#receiver);
-                    (&__quipu::Own::of(#name)).__converts();
-                    __quipu::converted(#name, #witness)
+                    (&&&__quipu::Conversion::new(#name, #witness)).__converted()
                 });
             }
             _ => {}

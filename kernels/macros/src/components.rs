@@ -2,10 +2,16 @@
 //!
 //! A pattern of Rust's is one of an array alone. So rustc gets the array of the components.
 
-use quote::quote_spanned;
+use proc_macro2::Span;
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprMethodCall, Local, Pat, Path, parse_quote};
+use syn::{
+    Block, Expr, ExprForLoop, ExprMethodCall, Ident, Local, Pat, Path, Stmt, parse_quote,
+    parse_quote_spanned,
+};
+
+use crate::kernel::located;
 
 /// Writes the arrays in the body of a function for rustc.
 pub(crate) fn take_components(krate: &Path, body: &mut Block) {
@@ -15,6 +21,20 @@ pub(crate) fn take_components(krate: &Path, body: &mut Block) {
 struct TakesApart<'a>(&'a Path);
 
 impl VisitMut for TakesApart<'_> {
+    /// `for ([i, j], element) in tile.each()`: the array is taken apart in the body.
+    fn visit_expr_for_loop_mut(&mut self, each: &mut ExprForLoop) {
+        visit_mut::visit_expr_for_loop_mut(self, each);
+        let mut arrays = Vec::new();
+        name_arrays(&mut each.pat, &mut arrays);
+        let krate = self.0;
+        let taken = arrays.into_iter().map(|(name, array)| -> Stmt {
+            let span = array.span();
+            let of = located(quote!(#krate::__macro::components(#name)), span);
+            parse_quote_spanned!(span=> let #array = #of;)
+        });
+        each.body.stmts.splice(0..0, taken);
+    }
+
     fn visit_local_mut(&mut self, local: &mut Local) {
         visit_mut::visit_local_mut(self, local);
         let Some(init) = &mut local.init else {
@@ -35,6 +55,26 @@ impl VisitMut for TakesApart<'_> {
             _ => return,
         };
         *init.expr = parse_quote!(#written);
+    }
+}
+
+/// Gives names to the arrays in a pattern of a loop.
+fn name_arrays(pattern: &mut Pat, arrays: &mut Vec<(Ident, Pat)>) {
+    match pattern {
+        Pat::Paren(paren) => name_arrays(&mut paren.pat, arrays),
+        Pat::Tuple(tuple) => tuple
+            .elems
+            .iter_mut()
+            .for_each(|part| name_arrays(part, arrays)),
+        Pat::Slice(array) => {
+            let span = array.span().resolved_at(Span::mixed_site());
+            let name = format_ident!("array{}", arrays.len(), span = span);
+            arrays.push((
+                name.clone(),
+                std::mem::replace(pattern, parse_quote!(#name)),
+            ));
+        }
+        _ => {}
     }
 }
 

@@ -15,12 +15,17 @@ use syn::{
 
 use crate::pattern::{binds_name, last_name, member_text};
 use crate::refuse;
-use crate::scope::{Kind, Want, Writer, witness};
+use crate::scope::{Access, Kind, Want, Writer, witness};
 use crate::stencil_loops::changed_in;
 
 impl Writer {
     /// An expression.
     pub(crate) fn expression(&mut self, expression: &Expr) -> TokenStream {
+        self.accessed(expression, Access::Read)
+    }
+
+    /// An expression whose place may be changed.
+    pub(crate) fn accessed(&mut self, expression: &Expr, access: Access) -> TokenStream {
         let span = expression.span();
         if self.is_constant(expression) {
             return match expression {
@@ -47,11 +52,15 @@ impl Writer {
                 },
                 None => quote_spanned!(span=> __quipu::lit(#path)),
             },
-            Expr::Paren(paren) => self.expression(&paren.expr),
-            Expr::Group(group) => self.expression(&group.expr),
-            Expr::Unary(unary) => self.unary(unary),
+            Expr::Paren(paren) => self.accessed(&paren.expr, access),
+            Expr::Group(group) => self.accessed(&group.expr, access),
+            Expr::Unary(unary) => self.unary(unary, access),
             Expr::Reference(reference) => {
-                let to = self.expression(&reference.expr);
+                let access = match reference.mutability {
+                    Some(_) => Access::Change,
+                    None => Access::Read,
+                };
+                let to = self.accessed(&reference.expr, access);
                 quote_spanned!(span=> __quipu::reference(#to))
             }
             Expr::Binary(binary) => self.binary(binary),
@@ -64,25 +73,29 @@ impl Writer {
                 quote_spanned!(span=> { let #name = #value; __quipu::cast(#name, #witness) })
             }
             Expr::Field(field) => {
-                let base = self.expression(&field.base);
+                let base = self.accessed(&field.base, access);
                 let name = self.fresh("base");
                 let member = &field.member;
                 let text = member_text(member);
                 let witness = witness(member.span(), &quote!(__quipu::w(#name).#member));
-                quote_spanned!(member.span()=> { let #name = #base; __quipu::field(#name, #text, #witness) })
+                quote_spanned!(member.span()=> {
+                    let #name = #base;
+                    (&__quipu::Own::of(#name)).__field(#name, #text, #witness)
+                })
             }
             Expr::Index(index) => {
                 if let Some(words) = self.misindexed(&index.expr, &index.index) {
                     return self.refuse(index.expr.span(), words);
                 }
-                let base = self.expression(&index.expr);
+                let base = self.accessed(&index.expr, access);
                 let at = self.expression(&index.index);
                 let (name, number) = (self.fresh("base"), self.fresh("index"));
                 let witness = witness(span, &quote!(&__quipu::w_ref(#name)[__quipu::w(#number)]));
+                let method = Ident::new(access.method(), span);
                 quote_spanned!(span=> {
                     let #name = #base;
                     let #number = #at;
-                    __quipu::index(#name, #number, #witness)
+                    (&&&&__quipu::Indexing::new(#name, #number)).#method(#witness)
                 })
             }
             Expr::Range(range) => self.range(range),
@@ -182,9 +195,12 @@ impl Writer {
         self.refuse(literal.span(), refuse::STRINGS)
     }
 
-    fn unary(&mut self, unary: &ExprUnary) -> TokenStream {
+    fn unary(&mut self, unary: &ExprUnary, access: Access) -> TokenStream {
         let span = unary.op.span();
-        let operand = self.expression(&unary.expr);
+        let operand = match unary.op {
+            UnOp::Deref(_) => self.accessed(&unary.expr, access),
+            _ => self.expression(&unary.expr),
+        };
         let name = self.fresh("operand");
         let (operator, value) = match unary.op {
             UnOp::Deref(_) => return quote_spanned!(span=> __quipu::dereference(#operand)),
@@ -207,8 +223,13 @@ impl Writer {
 
     pub(crate) fn binary(&mut self, binary: &ExprBinary) -> TokenStream {
         let span = binary.op.span();
+        let access = if is_assignment(&binary.op) {
+            Access::Change
+        } else {
+            Access::Read
+        };
         let (left, right) = (
-            self.expression(&binary.left),
+            self.accessed(&binary.left, access),
             self.expression(&binary.right),
         );
         match &binary.op {
@@ -400,7 +421,7 @@ impl Writer {
         match place {
             Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), tuple.span(), false),
             Expr::Paren(paren) => self.place(&paren.expr),
-            place => self.expression(place),
+            place => self.accessed(place, Access::Change),
         }
     }
 

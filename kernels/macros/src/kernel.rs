@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType, Type,
-    parse_quote,
+    WherePredicate, parse_quote,
 };
 
 use crate::components::take_components;
@@ -19,7 +19,8 @@ use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
     AcceleratorParameter, Parameter, Passing, Waits, accelerator, check_generics, handle,
-    has_other_dimensions, kind, make_native, parameters, with_data_bounds, with_lifetimes,
+    has_other_dimensions, kind, make_native, named_element, parameters, with_data_bounds,
+    with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
 use crate::written_first::is_written_first;
@@ -206,6 +207,15 @@ fn written(
     .written())
 }
 
+/// Code at which an error points to a place in the user's.
+pub(crate) fn located(code: TokenStream, at: Span) -> TokenStream {
+    let token = code.into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(at));
+        token
+    });
+    token.collect()
+}
+
 fn parameter_is_shared(parameter: &Parameter) -> bool {
     matches!(&parameter.user_type, syn::Type::Path(path)
         if path.path.segments.last().is_some_and(|last| ["SharedWrite", "SharedRead", "SharedRaw", "SharedAtomics"].iter().any(|name| last.ident == name)))
@@ -379,6 +389,12 @@ impl Kernel<'_> {
             Some(method) => &method.function.sig.ident,
             None => name,
         };
+        // If the type of elements or of a value is none of kernels, the error points at it.
+        let mut types = self.parameters.iter().map(|parameter| &parameter.user_type);
+        let at = types
+            .find_map(named_element)
+            .map_or(name.span(), Spanned::span);
+        let made = located(quote!(#krate::__macro::Call::new), at);
         quote_spanned! {name.span()=>
             #(#attributes)*
             #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::multiple_bound_locations)]
@@ -388,7 +404,7 @@ impl Kernel<'_> {
                 #arguments,
                 #dimensions,
             > #where_clause {
-                #krate::__macro::Call::new((#(#names,)*))
+                #made((#(#names,)*))
             }
         }
     }
@@ -431,7 +447,8 @@ impl Kernel<'_> {
                 .iter()
                 .any(|name| attribute.path().is_ident(name))
         });
-        let (impl_generics, type_generics, where_clause) = self.generics.split_for_impl();
+        let generics = self.with_elements();
+        let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let turbofish = type_generics.as_turbofish();
         let partitions = self.partitions();
         let handed: Vec<_> = self.passed().map(|parameter| &parameter.name).collect();
@@ -561,6 +578,29 @@ impl Kernel<'_> {
     }
 
     /// The `impl` by which a launch finds the kernel.
+    /// The generics, with bounds for the types of elements and values. The code that makes the
+    /// source then takes them to be data, and only the function itself is told that they are not.
+    /// (The lifetime stands for nothing; without it, a bound that does not hold is an error.)
+    fn with_elements(&self) -> Generics {
+        let mut generics = self.generics.clone();
+        if generics.type_params().next().is_some() || self.method.is_some() {
+            return generics;
+        }
+        let krate = self.krate;
+        let elements = self.parameters.iter();
+        let elements = elements.filter_map(|parameter| named_element(&parameter.user_type));
+        let elements: Vec<WherePredicate> = elements
+            .map(|of| {
+                let data = located(quote!(#krate::__macro::emit::KernelData), of.span());
+                parse_quote!(for<'__element> #of: #data)
+            })
+            .collect();
+        if !elements.is_empty() {
+            generics.make_where_clause().predicates.extend(elements);
+        }
+        generics
+    }
+
     fn entry(&self, module: &TokenStream) -> TokenStream {
         let Self {
             krate, item, acc, ..
@@ -568,7 +608,8 @@ impl Kernel<'_> {
         let name = &item.sig.ident;
         let text = name.to_string();
         let dimensions = &acc.dimensions;
-        let (impl_generics, type_generics, where_clause) = self.generics.split_for_impl();
+        let generics = self.with_elements();
+        let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
         let partitions = self.partitions();
         let erase = if item.sig.asyncness.is_some() {
             format_ident!("erase_block")

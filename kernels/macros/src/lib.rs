@@ -136,7 +136,8 @@ use proc_macro::TokenStream;
 /// * structs, tuples, arrays, slices and parts of them, enums with fields; shared arrays and slices
 ///   that change places;
 /// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait, or
-///   above a struct and its `#[derive(PartialEq, PartialOrd)]`; `Complex`, `Philox`;
+///   above a struct and its `#[derive(PartialEq, PartialOrd)]`; `From`, `Index`, `IndexMut` and
+///   `Iterator` of them in the same way; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of
 ///   closures in the function where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
@@ -210,7 +211,8 @@ pub fn kernel_closure(item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// Of an `impl` of `Add`, `AddAssign`, `Neg`, `PartialEq` and the like it makes the operator one of
-/// kernels:
+/// kernels, and so it does with conversions (`From`), indices (`Index`, `IndexMut`) and iterators
+/// (`Iterator`):
 ///
 /// ```ignore
 /// #[device]

@@ -155,8 +155,7 @@ impl Writer {
                 })
             }
             Pat::Slice(slice) => self.positions(pattern.span(), slice.elems.iter(), |span, at| {
-                let witness = witness(span, &quote!(&__quipu::w_ref(#source)[#at]));
-                quote_spanned!(span=> __quipu::part(#source, #at, #witness))
+                quote_spanned!(span=> __quipu::part(#source, #at, (&__quipu::Own::of(#source)).__part()))
             }),
             Pat::Struct(structure) => {
                 let (path, variant) = (&structure.path, last_name(&structure.path));

@@ -93,9 +93,13 @@ pub(crate) const DEVICE_ITEM: &str = "`#[device]` is for functions, traits and `
 pub(crate) const ROW_AND_COLUMN: &str = "a view of several dimensions is indexed by a position, which is an array: `view[[row, column]]`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
-pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, `PartialEq`, `Default`, and `next` of `Iterator`; leave `#[device]` off this `impl`, \
-    and write a method of the type's own: `#[device] impl Point { fn from_array(xy: [f32; 2]) -> Self { … } }`";
+pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, `PartialEq`, `Default`, `From`, `Index`, `IndexMut`, and `Iterator` by its `next`; leave `#[device]` off this `impl`, \
+    and write a method of the type's own: `#[device] impl Point { fn first(self) -> f32 { … } }`; `impl From<A> for B` gives `into`, too";
 pub(crate) const OPERATOR_OF_REFERENCES: &str = "in kernels an operator of references is that of what they refer to; leave `#[device]` off this `impl`, and write it above the one for values";
+
+pub(crate) const STD_OF_REFERENCES: &str = "kernels do not tell a reference from what it refers to; leave `#[device]` off this `impl`, and write it above one for values: `impl From<Line> for f32`, `impl Index<usize> for Line`";
+
+pub(crate) const CHOSEN_PLACE: &str = "devices have no reference that depends on a condition; keep the parts in an array and give one by its number, `&mut self.parts[i]`; or leave `#[device]` off this `impl`, and write a method that changes a part: `fn set(&mut self, i: usize, to: f32)`";
 
 pub(crate) const PRINT_FORMAT: &str =
     "what a kernel prints is a text with `{}` or `{name}` for numbers, which have no other format";

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Unindexed(&'static str),
     /// A view of numbers in several dimensions, which is indexed by a position.
     Positioned,
+    /// Any other view.
+    View,
 }
 
 impl Kind {
@@ -50,6 +52,26 @@ pub(crate) enum Want {
     /// One of several that a branch may have.
     Choice,
     Nothing,
+}
+
+/// The use of a place: it decides between the `Index` and the `IndexMut` of a user's type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Change,
+    /// By a method, whose type is not known here.
+    Receiver,
+}
+
+impl Access {
+    /// The method of `emit::Indexing` for it.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Read => "__index",
+            Self::Change => "__index_to_change",
+            Self::Receiver => "__index_of_receiver",
+        }
+    }
 }
 
 /// A function body being written.
@@ -96,9 +118,9 @@ impl Writer {
             use #krate::__macro::emit as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                AcceptedOfOthers as _, ArrayMethods as _, RefusedMap as _, RefusedOfIterators as _, of_std::MeansStd as _, of_std::MeansOwn as _, AskedOrderings as _, BoolMethods as _, ByteCalls as _, ByteMethods as _, Casts as _, Changing as _, ChangingReference as _, CheckedCalls as _, CheckedMethods as _, Unchanging as _, UnchangingReference as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
-                OperatedAlone as _, OptionMethods as _, OrderingCalls as _, OrderingMethods as _, ResultMethods as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
-                RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _, RefusedOfTiles as _,
+                AcceptedOfOthers as _, ArrayMethods as _, RefusedMap as _, RefusedOfIterators as _, of_std::MeansStd as _, of_std::MeansOwn as _, AskedOrderings as _, BoolMethods as _, ByteCalls as _, ByteMethods as _, Casts as _, Changing as _, ChangingReference as _, CheckedCalls as _, CheckedMethods as _, Unchanging as _, UnchangingReference as _, Conversions as _, Converted as _, ConvertedOfNumbers as _, ConvertedOfOwn as _, ConvertedToOwn as _, FieldOfOthers as _, FieldOfValue as _, FloatBits as _, HalfConversions as _, IndexedOfOthers as _, IndexedOfOwn as _, IndexedReceiver as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NotTakenApart as _, NumberCalls as _, NumberMethods as _, Operated as _,
+                OperatedAlone as _, OptionMethods as _, OrderingCalls as _, OrderingMethods as _, OwnIndexed as _, ResultMethods as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
+                RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakenApart as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _, RefusedOfTiles as _,
                 SliceMethods as _, UnsignedCalls as _, UnsignedMethods as _,
             };
         }
@@ -160,7 +182,13 @@ impl Writer {
     pub(crate) fn is_variable(&self, name: &Ident) -> bool {
         matches!(
             self.lookup(name),
-            Some(Kind::Variable | Kind::MutableVariable | Kind::Unindexed(_) | Kind::Positioned)
+            Some(
+                Kind::Variable
+                    | Kind::MutableVariable
+                    | Kind::Unindexed(_)
+                    | Kind::Positioned
+                    | Kind::View
+            )
         )
     }
 
@@ -183,7 +211,9 @@ impl Writer {
             (_, Expr::Index(row), _) if kind(&row.expr) == Some(Kind::Positioned) => {
                 Some(refuse::ROW_AND_COLUMN)
             }
-            (_, _, Expr::Tuple(_)) => Some(refuse::ROW_AND_COLUMN),
+            (Some(Kind::Positioned | Kind::View), _, Expr::Tuple(_)) => {
+                Some(refuse::ROW_AND_COLUMN)
+            }
             _ => None,
         }
     }

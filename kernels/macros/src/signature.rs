@@ -352,7 +352,11 @@ pub(crate) fn kind(parameter: &Parameter) -> Kind {
         return Kind::Positioned;
     }
     let words = view_name(&parameter.user_type).and_then(|name| refuse::index(&name.to_string()));
-    words.map_or(Kind::of_variable(parameter.is_mutable), Kind::Unindexed)
+    match words {
+        Some(words) => Kind::Unindexed(words),
+        None if view_name(&parameter.user_type).is_some() => Kind::View,
+        None => Kind::of_variable(parameter.is_mutable),
+    }
 }
 
 /// True of a `GlobalRef` of several dimensions whose elements have no parts.
@@ -377,6 +381,27 @@ fn is_plane_of_numbers(user_type: &Type) -> bool {
 const NUMBERS: [&str; 13] = [
     "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "bool",
 ];
+
+/// The type of a parameter's elements, or of its value, if it is one that users may have written.
+pub(crate) fn named_element(user_type: &Type) -> Option<&Type> {
+    match user_type {
+        Type::Reference(reference) => named_element(&reference.elem),
+        Type::Slice(slice) => named_element(&slice.elem),
+        Type::Array(array) => named_element(&array.elem),
+        Type::Paren(paren) => named_element(&paren.elem),
+        Type::Group(group) => named_element(&group.elem),
+        Type::Path(path) if view_name(user_type).is_some() => named_element(element_of(path)?),
+        Type::Path(path) if path.qself.is_none() => {
+            let is_known = |name: &&str| path.path.is_ident(name);
+            let is_number = NUMBERS
+                .iter()
+                .chain(&["usize", "isize"])
+                .any(|name| is_known(&name));
+            (!is_number).then_some(user_type)
+        }
+        _ => None,
+    }
+}
 
 fn is_view(user_type: &Type) -> bool {
     matches!(user_type, Type::Reference(_)) || view_name(user_type).is_some()
@@ -545,8 +570,20 @@ pub(crate) fn with_value_bounds(generics: &Generics, krate: &Path) -> Generics {
 
 fn with_bounds(generics: &Generics, krate: &Path, bound: &TypeParamBound) -> Generics {
     let mut generics = generics.clone();
+    // Those of `Into<B>`: of a `B`.
+    let mut converted: Vec<WherePredicate> = Vec::new();
+    let mut convert = |of: &Type, bounds: &Punctuated<TypeParamBound, Token![+]>| {
+        let into = bounds.iter().filter_map(|bound| match bound {
+            TypeParamBound::Trait(bound) => argument_of(&bound.path, "Into"),
+            _ => None,
+        });
+        converted
+            .extend(into.map(|to| parse_quote!(#to: #krate::__macro::emit::ConvertedFrom<#of>)));
+    };
     for parameter in &mut generics.params {
         if let GenericParam::Type(parameter) = parameter {
+            let name = &parameter.ident;
+            convert(&parse_quote!(#name), &parameter.bounds);
             let operators = operator_bounds(&parameter.bounds, krate);
             parameter.bounds.push(bound.clone());
             parameter.bounds.extend(operators);
@@ -558,15 +595,20 @@ fn with_bounds(generics: &Generics, krate: &Path, bound: &TypeParamBound) -> Gen
                 && predicate.lifetimes.is_none()
                 && !matches!(predicate.bounded_ty, Type::Reference(_))
             {
+                convert(&predicate.bounded_ty, &predicate.bounds);
                 let operators = operator_bounds(&predicate.bounds, krate);
                 predicate.bounds.extend(operators);
             }
         }
     }
+    if !converted.is_empty() {
+        generics.make_where_clause().predicates.extend(converted);
+    }
     generics
 }
 
-/// For each operator's trait among bounds the one by which kernels know the operator.
+/// For each trait of operators, conversions and indices among bounds the one by which kernels know
+/// it.
 pub(crate) fn operator_bounds(
     bounds: &Punctuated<TypeParamBound, Token![+]>,
     krate: &Path,
@@ -575,8 +617,18 @@ pub(crate) fn operator_bounds(
         let TypeParamBound::Trait(bound) = bound else {
             return None;
         };
-        let (name, other) = operator_of(&bound.path).filter(|_| bound.lifetimes.is_none())?;
         let build = quote!(#krate::__macro::emit);
+        if let Some(from) = argument_of(&bound.path, "From") {
+            return Some(parse_quote!(#build::ConvertedFrom<#from>));
+        }
+        for (of_std, name) in [("Index", "Indexes"), ("IndexMut", "IndexesToChange")] {
+            if argument_of(&bound.path, of_std).is_some() {
+                let name = Ident::new(name, bound.path.span());
+                let arguments = &bound.path.segments.last()?.arguments;
+                return Some(parse_quote!(#build::#name #arguments));
+            }
+        }
+        let (name, other) = operator_of(&bound.path).filter(|_| bound.lifetimes.is_none())?;
         Some(match (is_prefix(name), other) {
             (true, _) => parse_quote!(#build::OperatesAlone<#build::operator::#name>),
             (false, None) => parse_quote!(#build::Operates<#build::operator::#name>),
@@ -587,6 +639,19 @@ pub(crate) fn operator_bounds(
         })
     };
     bounds.iter().filter_map(operator).collect()
+}
+
+/// The `A` of a bound `From<A>`, or another of one argument, unless it is a reference.
+fn argument_of<'p>(path: &'p Path, name: &str) -> Option<&'p Type> {
+    let last = path.segments.last().filter(|last| last.ident == name)?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first()? {
+        GenericArgument::Type(Type::Reference(_)) => None,
+        GenericArgument::Type(of) => Some(of),
+        _ => None,
+    }
 }
 
 /// The operators that types may have besides numbers, by the names of their traits.

@@ -617,13 +617,6 @@ pub trait Derived {}
 )]
 pub trait Prints {}
 
-/// Nothing does.
-#[diagnostic::on_unimplemented(
-    message = "kernels on other devices do not know what `From` and `Into` do with `{Self}`",
-    label = "write a `#[device] fn` that does it, and call that; of an enum's number, `as`"
-)]
-pub trait Converts {}
-
 /// A type that may be [`Derived`].
 #[derive(Debug)]
 pub struct Own<T: ?Sized>(PhantomData<fn(&T)>);
@@ -643,11 +636,6 @@ pub trait RefusedOfDerived<T> {
     fn __prints(&self)
     where
         T: Prints;
-
-    #[doc(hidden)]
-    fn __converts(&self)
-    where
-        T: Converts;
 }
 
 impl<T: Derived> RefusedOfDerived<T> for Own<T> {
@@ -656,25 +644,16 @@ impl<T: Derived> RefusedOfDerived<T> for Own<T> {
         T: Prints,
     {
     }
-
-    fn __converts(&self)
-    where
-        T: Converts,
-    {
-    }
 }
 
 /// As [`RefusedOfDerived`], of all others.
 pub trait AcceptedOfOthers {
     #[doc(hidden)]
     fn __prints(&self);
-    #[doc(hidden)]
-    fn __converts(&self);
 }
 
 impl<T: ?Sized> AcceptedOfOthers for &Own<T> {
     fn __prints(&self) {}
-    fn __converts(&self) {}
 }
 
 /// `print!(format, values…)`.
@@ -728,51 +707,6 @@ fn cast_raw(
             // rustc has seen that there is no such `as`.
             _ => operand,
         })
-    })
-}
-
-/// The error for a conversion of which kernels know nothing, where only the source shows the types.
-const CONVERSIONS: &str = "`from` and `into` in kernels are of numbers and positions; of others write a `#[device] fn` that \
-    does it, and call that";
-
-/// `expression.into()` and `R::from(expression)`.
-#[track_caller]
-pub fn converted<A: KernelValue, R: KernelValue>(operand: Expr<A>, _witness: Option<R>) -> Expr<R> {
-    let is_same = TypeId::of::<A>() == TypeId::of::<R>();
-    let is_known = is_same || !A::IS_DERIVED && !R::IS_DERIVED;
-    let types = is_known.then_some([A::ir_type as OfType, R::ir_type]);
-    Expr::from_raw(converted_raw(operand.raw, types, Location::caller()))
-}
-
-/// A function that makes a type.
-type OfType = fn(&mut state::State) -> Type;
-
-fn converted_raw(
-    raw: Raw,
-    types: Option<[OfType; 2]>,
-    location: &'static Location<'static>,
-) -> Raw {
-    state::at(location, |s| {
-        let types = types.map(|types| types.map(|of| of(s)));
-        match types {
-            Some([from, to]) if from == to => s.frame().copied(raw),
-            // Of one dimension.
-            Some([Type::Array(_, 1), Type::Scalar(Scalar::Index)]) => {
-                Raw::Value(super::handles::values(s, raw, location)[0])
-            }
-            Some([Type::Scalar(Scalar::Index), Type::Array(_, 1)]) => {
-                let part = s.frame().copied(raw);
-                super::handles::components_of(s, vec![part])
-            }
-            Some([Type::Scalar(_), Type::Scalar(to)]) => {
-                let value = s.value(raw, location);
-                Raw::Value(s.frame().function.cast(value, to))
-            }
-            _ => {
-                s.refuse(location, CONVERSIONS);
-                raw
-            }
-        }
     })
 }
 

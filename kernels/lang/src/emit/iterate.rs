@@ -12,12 +12,15 @@ use super::adapt::{
 use super::consume::{contains, is_between};
 use super::control::nothing;
 use super::data::{KernelValue, derived_literal};
-use super::expression::{Coerce, Expr, Sample, assert_value, kept};
+use super::expression::{Coerce, Expr, Sample, assert_value, bind_mut, kept, reference, value};
 use super::handles::{SharedReadHandle, parts_of, referred};
-use super::option::{either, none, some};
+use super::option::{either, inside, none, some};
 use super::place;
-use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
+use super::repeat::{
+    self, Loop, begin_loop, begin_stepped, begin_unstepped, break_unless, leave_unless,
+};
 use super::state::{self, Mode, Raw, State};
+use super::variant::is_variant;
 
 /// A type that a `for` loop goes over.
 pub trait Iterate {
@@ -27,13 +30,33 @@ pub trait Iterate {
     /// Begins the loop; gives it and the value for its pattern.
     #[doc(hidden)]
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw);
+
+    /// The same, where no state is at hand.
+    #[doc(hidden)]
+    #[track_caller]
+    fn begin_for(over: Expr<Self>) -> (Loop<()>, Expr<Self::Item>) {
+        let (this, item) = begin_raw(over.raw(), Self::begin, Location::caller());
+        (this, Expr::from_raw(item))
+    }
 }
 
 /// Begins `for pattern in over`: the loop, and the value for its pattern.
 #[track_caller]
 pub fn begin_for<I: ?Sized + Iterate>(over: Expr<I>) -> (Loop<()>, Expr<I::Item>) {
-    let (this, item) = begin_raw(over.raw(), I::begin, Location::caller());
-    (this, Expr::from_raw(item))
+    I::begin_for(over)
+}
+
+/// As [`begin_for`], over an iterator of a user's type with this `next`.
+#[track_caller]
+pub fn begin_own<I, T: KernelValue>(
+    over: Expr<I>,
+    next: impl FnOnce(Expr<I>) -> Expr<Option<T>>,
+) -> (Loop<()>, Expr<T>) {
+    let iterator = bind_mut("iterator", over);
+    let this = begin_loop::<()>();
+    let item = value(next(reference(iterator)));
+    break_unless(is_variant(item, "Some"), this);
+    (this, inside(item))
 }
 
 fn begin_raw(

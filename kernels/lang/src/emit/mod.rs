@@ -39,11 +39,13 @@ mod checked;
 mod composed;
 mod consume;
 mod control;
+mod convert;
 mod data;
 mod error;
 mod expression;
 mod handles;
 mod host;
+mod indexing;
 mod iterate;
 mod number;
 mod numbered;
@@ -75,16 +77,19 @@ pub use consume::{
     sum,
 };
 pub use control::{Branch, and, branch, discard, give, never, nothing, or};
+pub use convert::{
+    Conversion, Converted, ConvertedFrom, ConvertedOfNumbers, ConvertedOfOwn, ConvertedToOwn,
+};
 pub use data::{
     Equated, Incomparable, KernelData, KernelValue, Ordered, ValueParameter, Variants,
     derived_literal, derived_type, enum_literal, has_value_at,
 };
 pub use error::BuildError;
 pub use expression::{
-    AcceptedOfOthers, Chosen, Coerce, Converts, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived,
-    Replaced, Sample, assert, assert_compared, before_arguments, binary, bind, bind_exchanged,
-    bind_mut, captured, cast, chosen, coerced, compare, computed, converted, declare, dereference,
-    lit, ordered, print, receiver, reference, replaced, subject, unary, value, w, w_ref,
+    AcceptedOfOthers, Chosen, Coerce, DEAD, Derived, Expr, Own, Prints, RefusedOfDerived, Replaced,
+    Sample, assert, assert_compared, before_arguments, binary, bind, bind_exchanged, bind_mut,
+    captured, cast, chosen, coerced, compare, computed, declare, dereference, lit, ordered, print,
+    receiver, reference, replaced, subject, unary, value, w, w_ref,
 };
 pub use handles::{
     EachHandle, GlobalRefHandle, IndicesHandle, IterMutHandle, OwnElementsHandle, RawMutHandle,
@@ -93,7 +98,12 @@ pub use handles::{
 pub use host::{
     Changing, ChangingReference, OfHost, SeenByKernels, Unchanging, UnchangingReference,
 };
-pub use iterate::{IndexesOne, Iterate, RangeLength, RangeMethods, SliceMethods, begin_for};
+pub use indexing::{
+    IndexedOfOthers, IndexedOfOwn, IndexedReceiver, Indexes, IndexesToChange, Indexing, OwnIndexed,
+};
+pub use iterate::{
+    IndexesOne, Iterate, RangeLength, RangeMethods, SliceMethods, begin_for, begin_own,
+};
 pub use number::{
     Casts, Conversions, FloatBits, FromDouble, HalfConversions, MoreCalls, MoreMethods,
     NumberCalls, NumberMethods, RefusedConversions, maximum, minimum,
@@ -110,8 +120,9 @@ pub use own::{
 };
 pub use parameter::{Declared, Handled, SharedParameter, shared, shared_uninitialised, uniform};
 pub use place::{
-    assign, field, field_part, has_length, index, part, range_from, range_full, range_inclusive,
-    range_of, range_to, range_to_inclusive, replace, swap, take,
+    FieldOfOthers, FieldOfValue, NotTakenApart, TakenApart, assign, field, field_part, has_length,
+    part, range_from, range_full, range_inclusive, range_of, range_to, range_to_inclusive, replace,
+    swap, take,
 };
 pub use quipu_kernel_ir as ir;
 pub use refused::{

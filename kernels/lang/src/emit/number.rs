@@ -13,6 +13,7 @@ use super::composed::{
     absolute, binary_logarithm, clamped, count_of_ones, euclidean_quotient, euclidean_remainder,
     is_multiple, next_multiple, next_power_of_two, scaled,
 };
+use super::convert::Conversion;
 use super::data::KernelValue;
 use super::expression::{Expr, Subject};
 use super::power::power;
@@ -664,16 +665,16 @@ impl RefusedConversions for bf16 {}
 impl HalfConversions for f16 {}
 impl HalfConversions for bf16 {}
 
-/// `T::from(x)`: conversions between numbers without loss, and of positions.
+/// `T::from(x)`: see [`Conversion`].
 pub trait Conversions: KernelValue {
     /// `T::from(x)`.
     #[doc(hidden)]
     #[track_caller]
-    fn __call_from<U: KernelValue>(from: Expr<U>) -> Expr<Self>
+    fn __call_from<U: KernelValue>(from: Expr<U>) -> Conversion<U, Self>
     where
         Self: From<U>,
     {
-        super::expression::converted(from, None::<Self>)
+        Conversion::new(from, None)
     }
 }
 

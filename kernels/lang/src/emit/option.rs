@@ -3,8 +3,9 @@
 use std::panic::Location;
 
 use super::control::branch;
+use super::convert::ConvertedFrom;
 use super::data::KernelValue;
-use super::expression::{Expr, assert_value, computed, converted, dereference, value};
+use super::expression::{Expr, assert_value, computed, dereference, value};
 use super::state;
 use super::variant::{is_variant, pattern_part, variant};
 
@@ -147,12 +148,12 @@ impl<T: KernelValue, E: KernelValue> Tried for Result<T, E> {
     }
 }
 
-impl<T: KernelValue, E: KernelValue, R: KernelValue, F: KernelValue + From<E>> Ended<Result<T, E>>
-    for Result<R, F>
+impl<T: KernelValue, E: KernelValue, R: KernelValue, F: KernelValue + ConvertedFrom<E>>
+    Ended<Result<T, E>> for Result<R, F>
 {
     #[track_caller]
     fn ended(by: Expr<Result<T, E>>) -> Expr<Self> {
-        error(converted(inside_error(by), None::<F>))
+        error(F::converted_from(inside_error(by)))
     }
 }
 

@@ -1,17 +1,17 @@
 //! Orders of structs, as std derives them: by the first fields that differ.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use quipu_kernel_ir::{BinaryOperation, Scalar, Value};
+use quipu_kernel_ir::{BinaryOperation, Scalar, Type, Value};
 
 use super::checked::OrderingCalls as _;
-use super::data::KernelValue;
+use super::data::{KernelValue, derived_literal, derived_type};
 use super::expression::{Expr, ORDER, binary};
 use super::operator::{Equality, Operates};
 use super::place;
-use super::state::{self, Raw};
+use super::state::{self, Raw, State};
 use super::variant::{VARIANT, variant_of_number};
 
 /// A struct with `#[device]` above a derived `PartialOrd`.
@@ -76,6 +76,30 @@ pub fn order_of<T: KernelValue>(this: Expr<T>, other: Expr<T>) -> Expr<Option<Or
         return i64::__call_partial_cmp(one, other);
     }
     T::__call_partial_cmp(this, other)
+}
+
+// SAFETY: the type has one field, and lies in no memory of devices.
+unsafe impl<T: KernelValue> KernelValue for Reverse<T> {
+    const FIELDS: &'static [&'static str] = &["0"];
+
+    #[track_caller]
+    fn __order_of(this: Expr<Self>, other: Expr<Self>) -> Option<Expr<Option<Ordering>>> {
+        let [this, other] = [this, other].map(|of| place::field(of, "0", None::<T>));
+        Some(order_of(other, this))
+    }
+
+    fn ir_type(state: &mut State) -> Type {
+        derived_type::<Self>(state, "Reverse", &[T::ir_type], 1)
+    }
+
+    fn sample_value() -> Self {
+        Self(T::sample_value())
+    }
+
+    fn literal(self, state: &mut State) -> Raw {
+        let parts = vec![self.0.literal(state)];
+        derived_literal::<Self>(state, parts)
+    }
 }
 
 /// The number of an order's variant, and the order that is in it.

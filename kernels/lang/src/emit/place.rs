@@ -6,9 +6,58 @@ use std::panic::Location;
 use quipu_kernel_ir::{BinaryOperation, Place, Projection, Root, Scalar, Space, Type, Value};
 
 use super::data::KernelValue;
-use super::expression::{Expr, computed, spilled};
+use super::expression::{Expr, Own, computed, spilled};
 use super::handles::{parts_of, values};
 use super::state::{self, Frame, Mode, Raw, State};
+use crate::extent::{Extent, Vector};
+
+/// `expression.name`, where the type of the whole is one of kernels.
+pub trait FieldOfValue<T> {
+    #[doc(hidden)]
+    fn __field<R>(&self, of: Expr<T>, name: &str, witness: Option<R>) -> Expr<R>;
+}
+
+impl<T: KernelValue> FieldOfValue<T> for Own<T> {
+    #[track_caller]
+    fn __field<R>(&self, of: Expr<T>, name: &str, witness: Option<R>) -> Expr<R> {
+        field(of, name, witness)
+    }
+}
+
+/// As [`FieldOfValue`], of all other types, which are refused where the value comes from.
+pub trait FieldOfOthers<T: ?Sized> {
+    #[doc(hidden)]
+    fn __field<R>(&self, of: Expr<T>, name: &str, witness: Option<R>) -> Expr<R>;
+}
+
+impl<T: ?Sized> FieldOfOthers<T> for &Own<T> {
+    fn __field<R>(&self, _: Expr<T>, _: &str, _: Option<R>) -> Expr<R> {
+        super::control::never()
+    }
+}
+
+/// The type of the parts that a pattern `[a, b]` takes a value apart into.
+pub trait TakenApart<P: 'static> {
+    #[doc(hidden)]
+    fn __part(&self) -> Option<&'static P> {
+        None
+    }
+}
+
+impl<T: 'static> TakenApart<T> for Own<[T]> {}
+impl<T: 'static, const N: usize> TakenApart<T> for Own<[T; N]> {}
+impl<const D: usize> TakenApart<usize> for Own<Vector<D>> {}
+impl<const D: usize> TakenApart<usize> for Own<Extent<D>> {}
+
+/// As [`TakenApart`], of all other types, of which rustc says natively that they have no parts.
+pub trait NotTakenApart {
+    #[doc(hidden)]
+    fn __part(&self) -> Option<&'static usize> {
+        None
+    }
+}
+
+impl<T: ?Sized> NotTakenApart for &Own<T> {}
 
 /// `expression.name`, of a struct or tuple. Its type is that of the witness.
 #[track_caller]
@@ -165,7 +214,7 @@ fn has_length_raw(
 
 /// `expression[index]`.
 #[track_caller]
-pub fn index<T: ?Sized, I, R: ?Sized>(
+pub(super) fn index<T: ?Sized, I, R: ?Sized>(
     expression: Expr<T>,
     index: Expr<I>,
     _witness: Option<&R>,

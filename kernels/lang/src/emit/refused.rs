@@ -126,7 +126,7 @@ refused! {
 
 refused! {
     RefusedOfIterators:
-    AdaptsOwnIterator = "of an iterator of your own kernels know `next`", "write `while let Some(x) = it.next()`, or `next` in a `for` loop over a range":
+    AdaptsOwnIterator = "of an iterator of your own kernels know `for` and `next`", "write `for x in it`, `while let Some(x) = it.next()`, or `next` in a `for` loop over a range":
         __method_take(A) -> R, __method_skip(A) -> R, __method_step_by(A) -> R, __method_zip(A) -> R, __method_enumerate() -> R,
         __method_sum() -> R, __method_product() -> R, __method_count() -> R, __method_last() -> R, __method_nth(A) -> R,
         __method_by_ref() -> R, __method_collect() -> R;

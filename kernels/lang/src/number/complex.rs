@@ -403,6 +403,7 @@ impl<T: PartialEq> PartialEq for Complex<T> {
     }
 }
 
+#[device(crate = crate)]
 impl<T: Float> From<T> for Complex<T> {
     #[inline(always)]
     fn from(re: T) -> Self {

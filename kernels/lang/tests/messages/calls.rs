@@ -10,8 +10,8 @@ pub struct Line {
     offset: f32,
 }
 
-#[kernel(crate = quipu_kernel)] //~ `Line` is no type of the kernel language
-pub fn heights(_acc: &impl Accelerator<1>, line: Line, mut y: OwnElements<f32>) { //~ `Line` is no type of a value that is passed to kernels
+#[kernel(crate = quipu_kernel)]
+pub fn heights(_acc: &impl Accelerator<1>, line: Line, mut y: OwnElements<f32>) { //~ `Line` is no type of a kernel's data
     for (i, y) in y.each() {
         let height = line.slope * i as f32 + line.offset;
         *y = if line.slope > 0.0 { height } else { line.offset };

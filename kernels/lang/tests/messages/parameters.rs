@@ -172,7 +172,7 @@ pub async fn waits(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>, #[sh
 }
 
 #[device(crate = quipu_kernel)]
-fn product((x, y): (f32, f32)) -> f32 { //~ take it apart with `let` in the body
+fn product((x, y): (f32, f32)) -> f32 {
     x * y
 }
 

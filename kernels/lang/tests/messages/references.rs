@@ -85,8 +85,8 @@ pub fn own(_acc: &impl Accelerator<1>, way: Metres, mode: Mode, mut y: OwnElemen
     for (_, y) in y.each() {
         println!("{way} and {}", *y); //~ kernels print numbers and `bool`s, and not `Metres`
         assert!(*y > 3.0, "it is {}", way); //~ kernels print numbers and `bool`s, and not `Metres`
-        *y = way.into(); //~ do not know what `From` and `Into` do with `Metres`
-        let number: u32 = mode.into(); //~ do not know what `From` and `Into` do with `Mode`
+        *y = way.into(); //~ do not know how `f32` is made of `Metres`
+        let number: u32 = mode.into(); //~ do not know how `u32` is made of `Mode`
         *y += number as f32;
     }
 }

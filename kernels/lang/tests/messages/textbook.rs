@@ -50,21 +50,18 @@ impl Iterator for Numbers {
 pub fn numbers(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
         let mut own = Numbers { state: x[i] };
-        *y = own.take(3).map(|n| n & 1).sum(); //~ write `while let Some(x) = it.next()`
-        for n in own { //~ does not go over `Numbers`
-            *y += n;
-        }
-        let _ = own.skip(1); //~ of an iterator of your own kernels know `next`
-        let _ = own.step_by(2); //~ of an iterator of your own kernels know `next`
-        let _ = own.zip(own); //~ of an iterator of your own kernels know `next`
-        let _ = own.enumerate(); //~ of an iterator of your own kernels know `next`
-        let _: u32 = own.sum(); //~ of an iterator of your own kernels know `next`
-        let _: u32 = own.product(); //~ of an iterator of your own kernels know `next`
-        let _ = own.count(); //~ of an iterator of your own kernels know `next`
-        let _ = own.last(); //~ of an iterator of your own kernels know `next`
-        let _ = own.nth(2); //~ of an iterator of your own kernels know `next`
-        let _ = own.by_ref(); //~ of an iterator of your own kernels know `next`
-        let _: Vec<u32> = own.collect(); //~ of an iterator of your own kernels know `next`
+        *y = own.take(3).map(|n| n & 1).sum(); //~ write `for x in it`
+        let _ = own.skip(1); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.step_by(2); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.zip(own); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.enumerate(); //~ of an iterator of your own kernels know `for` and `next`
+        let _: u32 = own.sum(); //~ of an iterator of your own kernels know `for` and `next`
+        let _: u32 = own.product(); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.count(); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.last(); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.nth(2); //~ of an iterator of your own kernels know `for` and `next`
+        let _ = own.by_ref(); //~ of an iterator of your own kernels know `for` and `next`
+        let _: Vec<u32> = own.collect(); //~ of an iterator of your own kernels know `for` and `next`
     }
 }
 

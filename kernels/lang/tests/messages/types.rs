@@ -6,8 +6,8 @@ use std::ops::{Add, Neg};
 #[derive(Clone, Copy)]
 pub struct Unknown(u32);
 
-#[kernel(crate = quipu_kernel)] //~ `Unknown` is no type of the kernel language
-pub fn unknown(_acc: &impl Accelerator<1>, value: Unknown, mut y: OwnElements<u32>) { //~ `Unknown` is no type of a value that is passed to kernels
+#[kernel(crate = quipu_kernel)]
+pub fn unknown(_acc: &impl Accelerator<1>, value: Unknown, mut y: OwnElements<u32>) { //~ `Unknown` is no type of a kernel's data
     for (_, y) in y.each() {
         *y = value.0;
     }

@@ -95,7 +95,6 @@ refused! {
     trait_object: kernel("fn k(acc: &impl Accelerator<1>, f: &dyn Shape) {}") at "dyn" says "use generics";
     parameter_pattern: kernel("fn k(acc: &impl Accelerator<1>, (a, b): (u32, u32)) {}") at "(" says "with `let`";
     parameter_without_a_name: kernel("fn k(acc: &impl Accelerator<1>, _: u32) {}") at "_" says "`_unused: u32`";
-    parameter_of_a_function_without_a_name: device("fn f(_: u32) {}") at "_" says "`_unused: u32`";
     shared_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedWrite<u32>) {}")
         at "SharedWrite" says "how long";
     shared_atomics_without_length: kernel("async fn k(acc: &impl BlockAccelerator<1>, s: SharedAtomics<u32>) {}")
@@ -153,7 +152,11 @@ refused! {
         at "&" says "the one for values";
     operator_with_a_reference: device("impl Add<&Square> for Square { type Output = Square; fn add(self, other: &Square) -> Square { self } }")
         at "&" says "the one for values";
-    conversion: device("impl From<u32> for Square { fn from(side: u32) -> Square { Square { side } } }") at "From" says "a method of the type's own";
+    conversion: device("impl TryFrom<u32> for Square { type Error = u32; fn try_from(side: u32) -> Result<Square, u32> { Ok(Square { side }) } }") at "TryFrom" says "a method of the type's own";
+    conversion_of_a_reference: device("impl From<&u32> for Square { fn from(side: &u32) -> Square { Square { side: *side } } }") at "&" says "one for values";
+    index_by_a_condition: device("impl IndexMut<u32> for Square { fn index_mut(&mut self, at: u32) -> &mut u32 { if at == 3 { return &mut self.side; } &mut self.other } }") at "&" says "`&mut self.parts[i]`";
+    conversion_body: device("impl From<u32> for Square { fn from(side: u32) -> Square { vec![1]; Square { side } } }") at "vec" says "use an array";
+    index_of_a_reference: device("impl Index<&u32> for Square { type Output = u32; fn index(&self, at: &u32) -> &u32 { &self.side } }") at "&" says "one for values";
     sum: device("impl std::iter::Sum for Square { fn sum<I: Iterator<Item = Square>>(all: I) -> Square { square(3) } }") at "std" says "a method of the type's own";
     operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { vec![1]; other } }")
         at "vec" says "use an array";

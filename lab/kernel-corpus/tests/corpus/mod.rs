@@ -45,6 +45,7 @@ mod refused;
 mod taken_apart;
 mod textbook;
 mod together;
+mod traits_of_std;
 mod transcendental;
 mod variants;
 mod views;

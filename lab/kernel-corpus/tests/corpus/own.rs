@@ -45,11 +45,11 @@ fn tiles(_acc: &impl Accelerator<2>, mut y: OwnTile<u32, 2>) {
             y[[row, column]] += (1000 * (start[0] + row) + 100 * (start[1] + column)) as u32;
         }
     }
-    for (position, element) in y.each() {
-        if position[1] == 1 {
+    for ([row, column], element) in y.each() {
+        if column == 1 {
             continue;
         }
-        *element += (10 * position[0] + position[1]) as u32;
+        *element += (10 * row + column) as u32;
     }
     for (k, element) in y.row_mut([1]).iter_mut().enumerate() {
         *element *= k as u32 + 2;

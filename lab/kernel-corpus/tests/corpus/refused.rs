@@ -289,24 +289,16 @@ impl fmt::Display for Metres {
     }
 }
 
-impl From<Metres> for f32 {
-    fn from(metres: Metres) -> Self {
-        metres.metres
+/// Kernels are not told of the trait that it stands for.
+trait Measured: From<f32> {}
+
+impl From<f32> for Metres {
+    fn from(metres: f32) -> Self {
+        Self { metres }
     }
 }
 
-impl From<Level> for u32 {
-    fn from(level: Level) -> Self {
-        level as u32 * 10
-    }
-}
-
-impl From<u32> for Level {
-    fn from(level: u32) -> Self {
-        if level > 10 { Self::High } else { Self::Low }
-    }
-}
-
+impl Measured for Metres {}
 trait Sums: Copy + Add<Output = Self> + AddAssign + Neg<Output = Self> {}
 impl Sums for Metres {}
 impl Sums for Level {}
@@ -338,18 +330,8 @@ fn asserted<T: fmt::Display>(x: T, is_well: bool) {
 }
 
 #[device(crate = quipu_kernel)]
-fn number<T: Into<f32>>(x: T) -> f32 {
-    x.into() //~ of others write a `#[device] fn`
-}
-
-#[device(crate = quipu_kernel)]
-fn from_level(level: Level) -> u32 {
-    u32::from(level) //~ of others write a `#[device] fn`
-}
-
-#[device(crate = quipu_kernel)]
-fn to_level(level: u32) -> u32 {
-    Level::from(level) as u32 //~ of others write a `#[device] fn`
+fn measured<T: Measured>(x: f32) -> T {
+    T::from(x) //~ write the bound `T: From<…>`
 }
 
 #[device(crate = quipu_kernel)]
@@ -507,9 +489,7 @@ calling! {
     negates_levels: |n| negated(if n > 3 { Level::Low } else { Level::High }) as u32;
     shows: |n| { shown(Metres { metres: n as f32 }); 1 };
     asserts: |n| { asserted(Metres { metres: n as f32 }, n > 3); 1 };
-    numbers: |n| number(Metres { metres: n as f32 });
-    from_levels: |n| from_level(if n > 3 { Level::Low } else { Level::High });
-    to_levels: |n| to_level(n);
+    measures: |n| measured::<Metres>(n as f32).metres;
     leasts: |n| least(Metres { metres: n as f32 }, Metres { metres: 2.0 }).metres;
     greatests: |n| greatest(if n > 3 { Level::Low } else { Level::High }, Level::Low) as u32;
     same: |n| is_same(if n > 3 { Rank::First } else { Rank::Second }, Rank::First) as u32;
@@ -549,9 +529,7 @@ refused! {
     a_prefix_operator_of_an_enum: negates_levels, "negated<";
     what_is_printed: shows, "shown<";
     what_is_shown_by_an_assertion: asserts, "asserted<";
-    a_conversion: numbers, "number<";
-    a_conversion_from_an_enum: from_levels, "from_level(";
-    a_conversion_to_an_enum: to_levels, "to_level(";
+    a_conversion: measures, "measured<";
     a_method: leasts, "least(";
     a_method_of_an_enum: greatests, "greatest(";
     an_equality_of_an_enum_that_is_another: same, "is_same(";
