@@ -836,6 +836,36 @@ fn kernels_on_a_node_have_images() {
 }
 
 #[test]
+fn macros_say_what_each_device_of_a_program_lists() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("macros", home.path(), loader.parent().unwrap());
+    let [client, nothing] = ["client", "no-llvm"].map(|name| home.path().join(name));
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |devices: &[&str], has_compiler: bool| {
+        let mut command = quipu(&client, &["exec"]);
+        let devices = devices.iter().flat_map(|device| ["--device", device]);
+        command.args(devices).arg("--").arg(&program);
+        command.args(quipu_clc::FEATURES.map(|feature| feature.name));
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        said(&command.output().unwrap())
+    };
+    for device in ["cpu:0", "serial", "sim:0", "box/cpu:0"] {
+        assert_eq!(run(&[device], true), "true on 1\n", "{device}");
+    }
+    assert_eq!(run(&["box/cpu:0"], false), "true on 1\n");
+    // Each as by itself.
+    let together = run(&["box/cpu:0", "cpu:0", "sim:0"], true);
+    assert_eq!(together, "true on 3\n");
+}
+
+#[test]
 fn a_node_without_a_compiler_has_another_platform_read_programs() {
     let pocl = Path::new("/etc/OpenCL/vendors/pocl.icd");
     if !can_be_tested() || !pocl.is_file() {

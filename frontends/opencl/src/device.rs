@@ -17,7 +17,7 @@ use crate::svm;
 use crate::unified;
 use opencl_sys::*;
 use quipu::DeviceKind;
-use quipu_clc::{KernelInfo, LinkedKernel, SpirV};
+use quipu_clc::{FEATURES, Feature, KernelInfo, LinkedKernel, Need, SpirV};
 use quipu_kernel_ir::KernelText;
 use quipu_scheduler::{MemoryCache, TextFeatures, hash};
 use std::any::TypeId;
@@ -68,18 +68,6 @@ const CACHE: MemoryCache = MemoryCache {
     takes_writes: true,
 };
 
-/// Extensions to OpenCL C that every device has, as parts of OpenCL C 1.1.
-const LANGUAGE_EXTENSIONS: [&str; 5] = [
-    "cl_khr_byte_addressable_store",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-];
-
-/// Extensions of devices that have atomics of 64 bits.
-const WIDE_ATOMICS: [&str; 2] = ["cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"];
-
 /// The atomic functions and fences of devices with all of OpenCL C 3.0.
 const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
     | CL_DEVICE_ATOMIC_ORDER_ACQ_REL
@@ -96,33 +84,6 @@ const LEAST_ATOMICS: cl_device_atomic_capabilities =
 /// many work-items as a ballot bits.
 const MOST_SUB_GROUPS: cl_uint = MOST_ITEMS as cl_uint / 128;
 
-/// The extensions of processors for sub-groups.
-const SUB_GROUP_EXTENSIONS: [&str; 8] = [
-    "cl_khr_subgroup_extended_types",
-    "cl_khr_subgroup_non_uniform_vote",
-    "cl_khr_subgroup_ballot",
-    "cl_khr_subgroup_non_uniform_arithmetic",
-    "cl_khr_subgroup_shuffle",
-    "cl_khr_subgroup_shuffle_relative",
-    "cl_khr_subgroup_clustered_reduce",
-    "cl_khr_subgroup_rotate",
-];
-
-/// The features of processors that clang's header defines: products of small numbers, and
-/// atomic sums, minima and maxima of `float` and `double`.
-const HEADER_FEATURES: [&str; 10] = [
-    "__opencl_c_integer_dot_product_input_4x8bit",
-    "__opencl_c_integer_dot_product_input_4x8bit_packed",
-    "__opencl_c_ext_fp32_global_atomic_add",
-    "__opencl_c_ext_fp32_local_atomic_add",
-    "__opencl_c_ext_fp32_global_atomic_min_max",
-    "__opencl_c_ext_fp32_local_atomic_min_max",
-    "__opencl_c_ext_fp64_global_atomic_add",
-    "__opencl_c_ext_fp64_local_atomic_add",
-    "__opencl_c_ext_fp64_global_atomic_min_max",
-    "__opencl_c_ext_fp64_local_atomic_min_max",
-];
-
 /// A question under a name that patterns may have.
 const PACKED_PROPERTIES: cl_device_info =
     CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED;
@@ -132,31 +93,6 @@ const DOUBLE_FP_ATOMICS: cl_device_info = 0x4232;
 const HALF_FP_ATOMICS: cl_device_info = 0x4233;
 /// Loads and stores, sums, minima and maxima, in global and in local memory.
 const FP_ATOMICS: cl_bitfield = 0b111 | 0b111 << 16;
-
-/// Optional features of devices with all of OpenCL C 3.0.
-const LANGUAGE_FEATURES: [&str; 7] = [
-    "__opencl_c_subgroups",
-    "__opencl_c_work_group_collective_functions",
-    "__opencl_c_generic_address_space",
-    "__opencl_c_atomic_order_acq_rel",
-    "__opencl_c_atomic_order_seq_cst",
-    "__opencl_c_atomic_scope_device",
-    "__opencl_c_atomic_scope_all_devices",
-];
-
-/// Extensions of devices that have images.
-const IMAGE_EXTENSIONS: [&str; 3] = [
-    "cl_khr_3d_image_writes",
-    "cl_khr_image2d_from_buffer",
-    "cl_khr_depth_images",
-];
-
-/// Optional features of OpenCL C that devices with images have.
-const IMAGE_FEATURES: [&str; 3] = [
-    "__opencl_c_images",
-    "__opencl_c_3d_image_writes",
-    "__opencl_c_read_write_images",
-];
 
 impl Device {
     /// A device of the platform.
@@ -387,56 +323,36 @@ impl Device {
         if self.takes_il() {
             extensions.push(("cl_khr_il_program", version(1, 0, 0)));
         }
-        let features = self.features();
-        if features.extended_language {
-            extensions.push(("cl_khr_integer_dot_product", version(2, 0, 0)));
-        }
-        let mut names = LANGUAGE_EXTENSIONS.to_vec();
-        if features.wide_atomics {
-            names.extend(WIDE_ATOMICS);
-        }
-        if features.doubles {
-            names.push("cl_khr_fp64");
-        }
-        if features.halves {
-            names.push("cl_khr_fp16");
-        }
-        if features.optional_language {
-            names.push("cl_khr_subgroups");
-        }
-        if features.extended_language {
-            names.extend(SUB_GROUP_EXTENSIONS);
-            names.extend(["cl_khr_extended_bit_ops", "cl_ext_float_atomics"]);
-        }
         if self.has_images() {
-            names.extend(IMAGE_EXTENSIONS);
+            // The language has the same functions without it.
+            extensions.push(("cl_khr_image2d_from_buffer", version(1, 0, 0)));
         }
-        let names = names.into_iter();
-        extensions.extend(names.map(|name| (name, version(1, 0, 0))));
+        let of_language = self.listed().filter(|feature| feature.is_extension());
+        extensions.extend(of_language.map(|feature| match feature.name {
+            name @ "cl_khr_integer_dot_product" => (name, version(2, 0, 0)),
+            name => (name, version(1, 0, 0)),
+        }));
         extensions
     }
 
-    /// The optional features of OpenCL C that it has.
-    fn language_features(&self) -> Vec<&'static str> {
+    /// True if it has what extensions and features of OpenCL C need.
+    pub(crate) fn has(&self, need: Need) -> bool {
         let features = self.features();
-        let mut names = vec!["__opencl_c_int64"];
-        if features.doubles {
-            names.push("__opencl_c_fp64");
+        match need {
+            Need::Nothing => true,
+            Need::Doubles => features.doubles,
+            Need::Halves => features.halves,
+            Need::WideAtomics => features.wide_atomics,
+            Need::Language | Need::SubGroups => features.optional_language,
+            Need::Images => self.has_images(),
+            Need::Extended => features.extended_language,
+            Need::Here => self.is_native(),
         }
-        if features.optional_language {
-            names.extend(LANGUAGE_FEATURES);
-        }
-        if self.is_native() {
-            // Elsewhere each kernel is a program of its own.
-            names.push("__opencl_c_program_scope_global_variables");
-        }
-        if features.extended_language {
-            names.extend(HEADER_FEATURES);
-        }
-        if self.has_images() {
-            names.extend(IMAGE_FEATURES);
-        }
-        names
+    }
+
+    /// The extensions and optional features of OpenCL C that it has.
+    fn listed(&self) -> impl Iterator<Item = &'static Feature> {
+        FEATURES.iter().filter(|feature| self.has(feature.need))
     }
 
     /// A number for the device that stays the same: its vendor's, or one of what is known of it.
@@ -584,9 +500,9 @@ impl Device {
                 answer.slice(&versions.map(named))
             }
             CL_DEVICE_OPENCL_C_FEATURES => {
-                let features = self.language_features().into_iter();
-                let features: Vec<_> = features.map(|name| named(name, version(3, 0, 0))).collect();
-                answer.slice(&features)
+                let features = self.listed().filter(|feature| !feature.is_extension());
+                let features = features.map(|feature| named(feature.name, version(3, 0, 0)));
+                answer.slice(&features.collect::<Vec<_>>())
             }
             CL_DEVICE_EXTENSIONS => answer.text(&names(&self.extensions())),
             CL_DEVICE_EXTENSIONS_WITH_VERSION => answer.slice(&versions(&self.extensions())),

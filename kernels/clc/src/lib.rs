@@ -17,6 +17,7 @@
 //! | `child` | programs that are started, for any use of `SIGCHLD` by this one |
 //! | `command` | the command line of `quipu-clc` |
 //! | `description` | programs that are read for a device, here or by its driver |
+//! | `features` | the extensions and optional features of OpenCL C that programs are told of |
 //! | `includes` | texts with the files that they include, for compilers elsewhere |
 //! | `options` | options of compilers |
 //! | `program` | programs and kernels of this process |
@@ -36,6 +37,7 @@ mod command;
 mod compiler;
 #[cfg(feature = "core")]
 mod description;
+mod features;
 mod image;
 mod includes;
 mod metadata;
@@ -53,9 +55,10 @@ pub use client::{
     llvm_version, set_compiler, takes_spirv,
 };
 pub use command::run_command;
-pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
+pub use compiler::{Output, serve_compiler};
 #[cfg(feature = "core")]
 pub use description::{describe, describe_by_driver, describe_parts};
+pub use features::{FEATURES, Feature, Need};
 pub use image::Image;
 pub use includes::with_includes;
 pub use metadata::{

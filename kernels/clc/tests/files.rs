@@ -54,7 +54,7 @@ fn a_program_is_read_anew_where_a_file_has_changed_that_it_includes() {
             assert_eq!(written(&Program::of(&unit).unwrap()), value, "{condition}");
         }
     }
-    let without_images = format!("{options} {}", quipu_clc::NO_IMAGES);
+    let without_images = format!("{options} {}", quipu_clc::Need::Images.absent());
     let text = "#ifndef __IMAGE_SUPPORT__\n#include <value.h>\n#endif\nkernel void k(global int *x) { *x = VALUE; }";
     for value in [3, 4] {
         write(

@@ -4,7 +4,9 @@
 
 mod support;
 
-use quipu_clc::{Argument, ClcError, MemoryAccess, ParameterKind, Program};
+use quipu_clc::{
+    Argument, ClcError, FEATURES, Feature, MemoryAccess, Need, ParameterKind, Program,
+};
 use std::mem::MaybeUninit;
 use support::{Launch, aligned, program};
 
@@ -224,32 +226,6 @@ fn atomic_numbers_take_operands_of_the_other_sign() {
 /// Macros come from clang, or from its header, as its version has it.
 #[test]
 fn programs_are_told_of_the_same_extensions_whatever_version_of_clang_there_is() {
-    const ALWAYS: [&str; 6] = [
-        "cl_khr_fp16",
-        "cl_khr_fp64",
-        "cl_khr_int64_base_atomics",
-        "cl_khr_byte_addressable_store",
-        "cl_khr_extended_bit_ops",
-        "__IMAGE_SUPPORT__",
-    ];
-    const LATER: [&str; 16] = [
-        "cl_khr_subgroups",
-        "cl_khr_subgroup_extended_types",
-        "cl_khr_subgroup_non_uniform_vote",
-        "cl_khr_subgroup_ballot",
-        "cl_khr_subgroup_non_uniform_arithmetic",
-        "cl_khr_subgroup_shuffle",
-        "cl_khr_subgroup_shuffle_relative",
-        "cl_khr_subgroup_clustered_reduce",
-        "cl_khr_subgroup_rotate",
-        "cl_khr_integer_dot_product",
-        "__opencl_c_integer_dot_product_input_4x8bit_packed",
-        "cl_ext_float_atomics",
-        "__opencl_c_ext_fp32_global_atomic_add",
-        "__opencl_c_ext_fp64_local_atomic_min_max",
-        "__opencl_c_generic_address_space",
-        "__opencl_c_work_group_collective_functions",
-    ];
     const NEVER: [&str; 6] = [
         "cl_khr_kernel_clock",
         "__opencl_c_pipes",
@@ -270,15 +246,94 @@ fn programs_are_told_of_the_same_extensions_whatever_version_of_clang_there_is()
         ("-cl-std=CL2.0", true),
         ("-cl-std=CL3.0", true),
     ] {
-        let always = ALWAYS.map(told);
-        let later = if is_later {
-            LATER.map(told)
-        } else {
-            LATER.map(untold)
+        // Those that OpenCL C 3.0 leaves optional have macros there alone, and clang has images of
+        // depths from 1.2 on.
+        let has_name = |feature: &&Feature| {
+            let is_too_new = options.ends_with("1.1") && feature.name == "cl_khr_depth_images";
+            feature.is_extension() && !is_too_new || options.ends_with("3.0")
         };
-        let never = NEVER.map(untold);
-        let lines = [always.concat(), later.concat(), never.concat()].concat();
+        let of_device = FEATURES.iter().filter(has_name);
+        let of_device = of_device.map(|feature| match is_later || !feature.is_later {
+            true => told(feature.name),
+            false => untold(feature.name),
+        });
+        let always = of_device.chain([told("__IMAGE_SUPPORT__")]);
+        let lines: String = always.chain(NEVER.map(untold)).collect();
         Program::new(&format!("{lines}kernel void f() {{}}"), options)
             .unwrap_or_else(|error| panic!("{options}: {error}"));
+    }
+}
+
+/// As a device that has none of it is told.
+#[test]
+fn what_a_device_lacks_has_no_macro_and_is_refused() {
+    if program("kernel void f() {}").is_none() {
+        return;
+    }
+    let absent = Need::ALL.map(Need::absent).join(" ");
+    let language = |feature: &&Feature| feature.need == Need::Language;
+    for (version, has_language) in [("CL1.2", false), ("CL2.0", true), ("CL3.0", false)] {
+        let options = format!("-cl-std={version} {absent}");
+        let untold = FEATURES
+            .iter()
+            .filter(|feature| feature.need != Need::Nothing);
+        let untold = untold.filter(|feature| !has_language || !language(feature));
+        let untold = untold
+            .map(|feature| feature.name)
+            .chain(["__IMAGE_SUPPORT__"]);
+        let lines: String = untold
+            .map(|name| format!("#ifdef {name}\n#error {name} is there\n#endif\n"))
+            .collect();
+        let text = format!(
+            "{lines}kernel void f(global float *x, global int *n) {{ int e; x[0] = frexp(x[0], &e); n[0] = atomic_add(n + 1, e); }}"
+        );
+        Program::new(&text, &options).unwrap_or_else(|error| panic!("{version}: {error}"));
+        for (text, is_taken) in [
+            ("kernel void f(global double *x) { x[0] = 1; }", false),
+            (
+                "kernel void f(global half *x) { x[0] = x[1] * x[1]; }",
+                false,
+            ),
+            ("kernel void f(global long *x) { atom_add(x, 1L); }", false),
+            (
+                "kernel void f(global uint *x) { x[0] = sub_group_ballot(1).x; }",
+                false,
+            ),
+            (
+                "kernel void f(global int *x) { x[0] = dot_acc_sat((char4)1, (char4)1, 1); }",
+                false,
+            ),
+            (
+                "void g(int *x) { *x = 1; } kernel void f(global int *x) { g(x); }",
+                has_language,
+            ),
+        ] {
+            let read = Program::new(text, &options);
+            assert_eq!(read.is_ok(), is_taken, "{version}: {text}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn sub_groups_and_products_are_there_in_each_version_of_the_language() {
+    if program("kernel void f() {}").is_none() {
+        return;
+    }
+    let text = "
+    #if !defined(cl_khr_subgroups) || !defined(cl_khr_subgroup_ballot) || !defined(cl_khr_integer_dot_product)
+    #error they are missing
+    #endif
+    kernel void sums(global int *x) {
+        int i = get_local_id(0);
+        x[i] = sub_group_reduce_add(x[i]) + (int)sub_group_ballot(i < 3).x + dot((char4)i, (char4)(1, 2, 3, 4));
+    }";
+    for version in ["CL1.0", "CL1.1", "CL1.2", "CL2.0", "CL3.0"] {
+        let program = Program::new(text, &format!("-cl-std={version} -Werror")).unwrap();
+        let numbers: Vec<i32> = (0..8).collect();
+        let mut launch = Launch::new([8, 1, 1], [8, 1, 1]);
+        launch.memory(&numbers);
+        launch.run(&program, "sums");
+        let expected: Vec<i32> = (0..8).map(|i| 28 + 7 + 10 * i).collect();
+        assert_eq!(std::hint::black_box(&numbers), &expected, "{version}");
     }
 }

@@ -199,10 +199,13 @@ pub(crate) unsafe extern "C" fn compile_program(
         // SAFETY: the program passes a text that ends with a zero.
         let options = unsafe { options_of(options) };
         let codes = [CL_INVALID_COMPILER_OPTIONS, CL_COMPILE_PROGRAM_FAILURE];
-        let result = program.make(&numbers, &options, codes, || {
-            let options = program.with_truth_of_devices(&numbers, &options);
-            Ok(Made::Object(program.compile(&numbers, &options, &headers)?))
-        });
+        let mut result = Ok(());
+        for numbers in program.alike(&numbers) {
+            result = result.and(program.make(&numbers, &options, codes, || {
+                let options = program.with_truth_of_devices(&numbers, &options);
+                Ok(Made::Object(program.compile(&numbers, &options, &headers)?))
+            }));
+        }
         // SAFETY: the program gave the function to be called so.
         unsafe { call_back(call, handle, data, result) }
     })

@@ -24,7 +24,7 @@ use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use binary::Read;
 use opencl_sys::*;
-use quipu_clc::{ClcError, Description, KernelInfo, Part, Unit};
+use quipu_clc::{ClcError, Description, KernelInfo, Need, Part, Unit};
 use reading::{NotBuilt, accepted};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -355,19 +355,30 @@ impl Program {
 
     /// Builds the program for some of its devices.
     fn build(&self, numbers: &[usize], options: &str) -> Result<()> {
-        let Origin::Binaries(binaries) = &self.origin else {
-            return self.build_alike(numbers, options);
-        };
-        // Devices whose binaries are the same share what is made of them.
         let mut result = Ok(());
-        let mut left = numbers.to_vec();
-        while let Some(first) = left.first().copied() {
-            let is_alike = |number: &usize| binaries[*number] == binaries[first];
-            let (alike, others) = left.into_iter().partition::<Vec<_>, _>(is_alike);
+        for alike in self.alike(numbers) {
             result = result.and(self.build_alike(&alike, options));
-            left = others;
         }
         result
+    }
+
+    /// Groups of devices that share what is made of the program: their binaries are the same, and
+    /// they have the same features.
+    fn alike(&self, numbers: &[usize]) -> Vec<Vec<usize>> {
+        let (mut groups, mut left) = (Vec::new(), numbers.to_vec());
+        while let Some(first) = left.first().copied() {
+            let has_same = |number: &usize| match &self.origin {
+                Origin::Binaries(binaries) => binaries[*number] == binaries[first],
+                _ => true,
+            };
+            let absent = absent(&self.devices[first]);
+            let is_alike =
+                |number: &usize| has_same(number) && self::absent(&self.devices[*number]) == absent;
+            let (alike, others) = left.into_iter().partition::<Vec<_>, _>(is_alike);
+            groups.push(alike);
+            left = others;
+        }
+        groups
     }
 
     /// The binary of the program for devices that share one, if it was made of binaries.
@@ -407,29 +418,20 @@ impl Program {
         devices.any(|device| device.is_native())
     }
 
-    /// Options with what has the compiler not say that there are images or `half` arithmetic, where
-    /// one of these devices has none.
+    /// Options with those that have the compiler not tell the program of what these devices lack,
+    /// which are alike.
     fn with_truth_of_devices(&self, numbers: &[usize], options: &str) -> String {
-        let devices: Vec<_> = numbers
-            .iter()
-            .map(|number| &self.devices[*number])
-            .collect();
-        let mut options = options.to_owned();
-        let absent = [
-            (
-                devices.iter().all(|device| device.has_images()),
-                quipu_clc::NO_IMAGES,
-            ),
-            (
-                devices.iter().all(|device| device.features().halves),
-                quipu_clc::NO_HALF,
-            ),
-        ];
-        for (_, option) in absent.iter().filter(|(has, _)| !has) {
-            options.extend([" ", option]);
-        }
-        options
+        let first = numbers.first().map(|first| &self.devices[*first]);
+        let absent = first.map_or_else(Vec::new, |device| absent(device));
+        let all = [options].into_iter().chain(absent);
+        all.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Options for what a device lacks.
+fn absent(device: &Device) -> Vec<&'static str> {
+    let lacking = Need::ALL.into_iter().filter(|need| !device.has(*need));
+    lacking.map(Need::absent).collect()
 }
 
 /// Options that a program passes as a text, or not.

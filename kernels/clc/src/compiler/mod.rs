@@ -53,7 +53,6 @@ mod words;
 mod workgroup;
 
 pub(crate) use object::Scratch;
-pub use program::{NO_HALF, NO_IMAGES};
 pub(crate) use program::{TEXT_NAME, clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
 pub(crate) use workgroup::{ENTRY, NUMBERS, place_of_arguments};
@@ -129,7 +128,7 @@ pub(crate) enum Request {
 /// The way in which a program is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reading {
-    /// For launches whose offset has more than 31 bits.
+    /// For launches whose work-items have numbers of more than 31 bits.
     pub(crate) is_wide: bool,
     /// With the lines and names that the text has: [`Output::Explanation`] tells of them.
     pub(crate) keeps_lines: bool,

@@ -17,6 +17,7 @@ use super::{
     Answer, Fault, Reading, calls, division, half, library, llvm, object, print, variables,
     versions, words, workgroup,
 };
+use crate::features::{FEATURES, Feature, Need};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use quipu_threads::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,67 +224,8 @@ fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> 
     Ok(changed)
 }
 
-/// The extensions and features of the language that all programs have, beside `half` arithmetic.
-/// Until clang 21 a header defines some of these macros itself, and clang takes no note of them
-/// here. That header is silent from clang 22 on, and these lists count.
-const EXTENSIONS: [&str; 22] = [
-    "cl_clang_storage_class_specifiers",
-    "cl_khr_fp64",
-    "__opencl_c_fp64",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "__opencl_c_generic_address_space",
-    "__opencl_c_program_scope_global_variables",
-    "__opencl_c_work_group_collective_functions",
-    "__opencl_c_atomic_order_acq_rel",
-    "__opencl_c_atomic_order_seq_cst",
-    "__opencl_c_atomic_scope_device",
-    "__opencl_c_atomic_scope_all_devices",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_byte_addressable_store",
-    "__opencl_c_images",
-    "__opencl_c_read_write_images",
-    "__opencl_c_3d_image_writes",
-    "cl_khr_3d_image_writes",
-    "cl_khr_depth_images",
-];
-
-/// Those that programs have from OpenCL C 2.0 on.
-const LATER_EXTENSIONS: [&str; 22] = [
-    "__opencl_c_subgroups",
-    "cl_khr_subgroups",
-    "cl_khr_subgroup_extended_types",
-    "cl_khr_subgroup_non_uniform_vote",
-    "cl_khr_subgroup_ballot",
-    "cl_khr_subgroup_non_uniform_arithmetic",
-    "cl_khr_subgroup_shuffle",
-    "cl_khr_subgroup_shuffle_relative",
-    "cl_khr_subgroup_clustered_reduce",
-    "cl_khr_subgroup_rotate",
-    "cl_khr_integer_dot_product",
-    "__opencl_c_integer_dot_product_input_4x8bit",
-    "__opencl_c_integer_dot_product_input_4x8bit_packed",
-    "cl_ext_float_atomics",
-    "__opencl_c_ext_fp32_global_atomic_add",
-    "__opencl_c_ext_fp32_local_atomic_add",
-    "__opencl_c_ext_fp32_global_atomic_min_max",
-    "__opencl_c_ext_fp32_local_atomic_min_max",
-    "__opencl_c_ext_fp64_global_atomic_add",
-    "__opencl_c_ext_fp64_local_atomic_add",
-    "__opencl_c_ext_fp64_global_atomic_min_max",
-    "__opencl_c_ext_fp64_local_atomic_min_max",
-];
-
-/// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have
-/// none. It is spelt as clang's own header has such.
-pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
-
-/// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for
-/// devices that have none.
-pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
+/// An extension of clang's, which the standard does not know: `static` before OpenCL C 1.2.
+const STATIC: &str = "cl_clang_storage_class_specifiers";
 
 /// Macros that clang's header defines for each device of `spir64`, whatever its options say, and
 /// that programs here do not have.
@@ -308,13 +250,15 @@ const ABSENT: [&str; 15] = [
 /// clang, with all options for a text but those for its output and its place. Its output depends on
 /// these options alone, so a search for files that a text includes uses the same ones.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
-    let has_half = !options.iter().any(|option| option == NO_HALF);
-    let later = match language(options) {
-        Some(version) if !version.starts_with("cl1.") => &LATER_EXTENSIONS[..],
-        _ => &[],
+    let version = language(options);
+    let is_later = version.is_some_and(|version| version != "cl" && !version.starts_with("cl1."));
+    // Until clang 21 a header defines some of these macros itself, and clang takes no note of them
+    // here. That header is silent from clang 22 on, and these count.
+    let told = || {
+        let possible = FEATURES.iter().filter(|it| is_later || !it.is_later);
+        possible.filter(|feature| !is_absent(feature, version, options))
     };
-    let extensions = EXTENSIONS.iter().chain(later);
-    let extensions = extensions.chain(has_half.then_some(&"cl_khr_fp16"));
+    let extensions = [STATIC].into_iter().chain(told().map(|it| it.name));
     let extensions: String = extensions.map(|name| format!(",+{name}")).collect();
     let mut command = Command::new(&tools.clang);
     command.args([
@@ -327,20 +271,19 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         "-Xclang",
         "-disable-llvm-passes",
     ]);
-    if language(options).is_none() {
+    if version.is_none() {
         command.arg("-cl-std=CL1.2");
     }
+    let by_macro = told().filter(|feature| feature.is_by_macro());
     command
+        .args(by_macro.map(|feature| format!("-D{}=1", feature.name)))
         .args(
-            options
-                .iter()
-                .any(|option| option == NO_IMAGES)
+            Need::Images
+                .is_absent(options)
                 .then_some("-U__IMAGE_SUPPORT__"),
         )
         // The version of the standard, whichever that of the language is.
         .arg("-D__OPENCL_VERSION__=300")
-        // clang's header has it from OpenCL C 2.0 on, and its functions wherever the macro is.
-        .arg("-Dcl_khr_extended_bit_ops=1")
         .args([
             "-fno-builtin-printf",
             "-fno-math-errno",
@@ -357,6 +300,13 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
+/// True if options have a program of a version of the language not have a feature.
+fn is_absent(feature: &Feature, version: Option<&str>, options: &[String]) -> bool {
+    // OpenCL C 2.0 is not to be had without them.
+    let is_part = matches!(version, Some("cl2.0" | "clc++" | "clc++1.0"));
+    feature.need.is_absent(options) && !(is_part && feature.need == Need::Language)
+}
+
 /// The version of the language that options name, in clang's small letters.
 fn language(options: &[String]) -> Option<&str> {
     let mut versions = options.iter().rev();
@@ -371,16 +321,19 @@ pub(crate) const TEXT_NAME: &str = "program";
 /// without asking for the pragma that clang asks for. Macros of features that are absent go, and
 /// with them the functions that clang would declare.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
-    let is_old = matches!(language(options), Some("cl1.0" | "cl1.1"));
-    let has_half = !options.iter().any(|option| option == NO_HALF);
+    let version = language(options);
     let extensions = [
-        (is_old, "cl_clang_storage_class_specifiers"),
-        (has_half, "cl_khr_fp16"),
+        (matches!(version, Some("cl1.0" | "cl1.1")), STATIC),
+        (!Need::Halves.is_absent(options), "cl_khr_fp16"),
     ];
     let enabled = extensions.iter().filter(|(is_wanted, _)| *is_wanted);
     let enabled = enabled.map(|(_, name)| format!("#pragma OPENCL EXTENSION {name} : enable\n"));
     let enabled: String = enabled.collect();
-    let absent = ABSENT.map(|name| format!("#undef {name}\n")).concat();
+    let absent = FEATURES
+        .iter()
+        .filter(|feature| is_absent(feature, version, options));
+    let absent = ABSENT.into_iter().chain(absent.map(|feature| feature.name));
+    let absent: String = absent.map(|name| format!("#undef {name}\n")).collect();
     // A program may ask to be warned of all such names.
     let absent = format!(
         "#pragma clang diagnostic push\n\
@@ -840,7 +793,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_left_out() {
-        let text = text_for("\u{feff}int a;", &[NO_HALF.to_owned()]);
+        let text = text_for("\u{feff}int a;", &[Need::Halves.absent().to_owned()]);
         assert!(text.ends_with("\n#line 1 \"program\"\nint a;"), "{text}");
     }
 }
