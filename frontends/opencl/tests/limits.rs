@@ -1,4 +1,4 @@
-//! Work-groups that take more memory than there may be.
+//! Work-groups that take more memory than there may be, and launches of very many work-items.
 
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -104,4 +104,38 @@ fn groups_that_need_more_memory_than_there_may_be_are_refused() {
         ok(launch(&setup, open, most, local));
         assert_eq!(setup.read::<i32>(buffer, most), wanted, "{local:?}");
     }
+}
+
+#[test]
+fn a_launch_has_as_many_work_items_as_the_program_says() {
+    if !compiles() {
+        return;
+    }
+    let setup = Setup::with(0);
+    let kernel = setup.kernel(
+        "kernel void k(global ulong *out) {
+            size_t i = get_global_id(0);
+            if (i + 1 != get_global_size(0) && i != 0x80000000) return;
+            if (i == 0x80000000) out += 4;
+            out[0] = i;
+            out[1] = get_group_id(0);
+            out[2] = get_num_groups(0);
+            out[3] = get_global_size(0);
+        }",
+        "k",
+    );
+    const LOCAL: u64 = 4096;
+    let global = (1 << 31) + 2 * LOCAL;
+    let out = setup.buffer(&[0_u64; 8]);
+    ok(set(kernel, 0, &out));
+    ok(launch(
+        &setup,
+        kernel,
+        global as usize,
+        Some(LOCAL as usize),
+    ));
+    let groups = global / LOCAL;
+    let last = [global - 1, groups - 1, groups, global];
+    let middle = [1 << 31, (1 << 31) / LOCAL, groups, global];
+    assert_eq!(setup.read::<u64>(out, 8), [last, middle].concat());
 }

@@ -116,7 +116,7 @@ impl Origin {
 /// A program whose text has been read.
 pub struct Program {
     origin: Origin,
-    /// True if its kernels are for launches whose offset has more than 31 bits.
+    /// True if its kernels are for launches whose work-items have numbers of more than 31 bits.
     is_wide: bool,
     /// The same program for such launches, read when there is the first.
     wide: OnceLock<Result<Box<Program>, Arc<ClcError>>>,
@@ -254,7 +254,7 @@ impl Program {
         })
     }
 
-    /// The program for launches with wide offsets.
+    /// The program for wide launches.
     fn wide(&self) -> Result<&Self, Arc<ClcError>> {
         let read = || {
             let origin = match &self.origin {
@@ -271,7 +271,7 @@ impl Program {
             let wide = Self::described(origin, true, described);
             if wide.variable_bytes != self.variable_bytes {
                 return Err(Arc::new(ClcError::Launch(
-                    "variables that it uses depend on whether offsets have more than 31 bits; use a smaller offset".to_owned(),
+                    "variables that it uses depend on whether numbers of work-items have more than 31 bits; use fewer work-items, or a smaller offset".to_owned(),
                 )));
             }
             // Both have the same ones.

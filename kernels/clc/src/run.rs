@@ -17,7 +17,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The alignment of local memory, arguments and memory that is kept: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
-/// Work-items along an axis, and of a kernel that is not wide the greatest number of one.
+/// Work-items along an axis of a window, and of a kernel that is not wide the greatest number of
+/// one.
 const MOST_ITEMS: u64 = i32::MAX as u64;
 
 type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, u64);
@@ -34,6 +35,15 @@ pub struct Grid {
     // Told by the sizes; launches are not to divide.
     groups: [u64; 3],
     last_size: [u32; 3],
+}
+
+/// Groups of a launch along each axis, and some of them.
+struct Window {
+    /// The first group.
+    first: [u64; 3],
+    groups: [u64; 3],
+    /// Numbers within the window, with x first.
+    numbers: Range<u64>,
 }
 
 impl Grid {
@@ -132,8 +142,53 @@ impl Grid {
         })
     }
 
+    /// Some of the groups, in windows that have few enough work-items along each axis for kernels
+    /// to count. All are in one window, unless an axis is too long.
+    fn windows(&self, groups: Range<u64>) -> impl Iterator<Item = Window> + use<> {
+        let (along, size) = (self.groups, self.local_size);
+        let axis = (0..3).find(|axis| self.global_size[*axis] > MOST_ITEMS);
+        let end = groups.end;
+        let mut next = groups.start;
+        std::iter::from_fn(move || {
+            let start = next;
+            if start >= end {
+                return None;
+            }
+            let Some(axis) = axis else {
+                next = end;
+                return Some(Window {
+                    first: [0; 3],
+                    groups: along,
+                    numbers: start..end,
+                });
+            };
+            // Shorter axes are whole in it, and it has one group along longer ones that follow.
+            let stride = along[..axis].iter().product::<u64>();
+            let row = start / stride;
+            let mut first = [0; 3];
+            let mut rest = row;
+            for (first, along) in first.iter_mut().zip(along).skip(axis) {
+                *first = rest % along;
+                rest /= along;
+            }
+            let most = MOST_ITEMS / u64::from(size[axis].max(1));
+            let count = most.min(along[axis] - first[axis]);
+            let base = row * stride;
+            next = end.min(base + count * stride);
+            Some(Window {
+                first,
+                groups: std::array::from_fn(|other| match other.cmp(&axis) {
+                    std::cmp::Ordering::Less => along[other],
+                    std::cmp::Ordering::Equal => count,
+                    std::cmp::Ordering::Greater => 1,
+                }),
+                numbers: start - base..next - base,
+            })
+        })
+    }
+
     /// True if numbers of work-items have more bits than kernels count them with: then they are
-    /// counted without the offset.
+    /// counted from the first work-item of a window.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         let mut axes = self.global_size.into_iter().zip(self.offset);
@@ -317,14 +372,12 @@ impl Kernel {
         if !grid.is_uniform() && !self.takes_edges() {
             return bad("was compiled for work-groups of one size".to_owned());
         }
+        let most = if self.is_wide { u64::MAX } else { MOST_ITEMS };
         for (size, offset) in grid.global_size.into_iter().zip(grid.offset) {
-            let end = match self.is_wide {
-                true => size,
-                false => size.saturating_add(offset),
-            };
-            if end > MOST_ITEMS || size.checked_add(offset).is_none() {
+            let end = size.checked_add(offset);
+            if end.is_none_or(|end| end > most) {
                 return bad(format!(
-                    "is launched with work-items up to {end} along an axis; at most {MOST_ITEMS} fit"
+                    "is launched with {size} work-items from number {offset} on along an axis; at most {most} fit"
                 ));
             }
         }
@@ -414,11 +467,12 @@ impl Kernel {
                     Some(edges) if size != grid.local_size => edges,
                     _ => self,
                 };
-                // SAFETY: the arguments are the launch's (this function's contract), and there are
-                // as many bytes.
-                unsafe {
-                    kernel.run_in(grid, size, arguments, groups, scratch.as_mut_ptr().cast());
-                };
+                for window in grid.windows(groups) {
+                    let scratch = scratch.as_mut_ptr().cast();
+                    // SAFETY: the arguments are the launch's (this function's contract), and there
+                    // are as many bytes.
+                    unsafe { kernel.run_in(grid, size, arguments, &window, scratch) };
+                }
             }
         };
         let ran = SCRATCH.try_with(|scratch| match scratch.try_borrow_mut() {
@@ -435,7 +489,7 @@ impl Kernel {
     }
 
     /// Lays out arguments, local memory and what is kept, in this order, and calls the function for
-    /// groups of a size.
+    /// groups of a size in a window.
     ///
     /// # Safety
     /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and
@@ -445,7 +499,7 @@ impl Kernel {
         grid: &Grid,
         size: [u32; 3],
         arguments: &[Argument<'_>],
-        groups: Range<u64>,
+        window: &Window,
         memory: *mut u8,
     ) {
         let (places, end) = &self.places;
@@ -491,13 +545,20 @@ impl Kernel {
         let spill = unsafe { local.add(local_end as usize) };
         let mut info = [0; NUMBERS];
         info[..3].copy_from_slice(&grid.global_size);
-        let offset = if self.is_wide { 14..17 } else { 3..6 };
-        info[offset].copy_from_slice(&grid.offset);
+        if self.is_wide {
+            let first = |axis: usize| window.first[axis] * u64::from(grid.local_size[axis]);
+            info[14..17].copy_from_slice(&[0, 1, 2].map(|axis| grid.offset[axis] + first(axis)));
+            info[20..23].copy_from_slice(&window.first);
+            info[23..26].copy_from_slice(&grid.groups);
+            info[26..29].copy_from_slice(&grid.offset);
+        } else {
+            info[3..6].copy_from_slice(&grid.offset);
+        }
         info[6..9].copy_from_slice(&size.map(u64::from));
-        info[9..12].copy_from_slice(&grid.groups);
+        info[9..12].copy_from_slice(&window.groups);
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
-        info[17..].copy_from_slice(&grid.local_size.map(u64::from));
+        info[17..20].copy_from_slice(&grid.local_size.map(u64::from));
         let _usual = UsualArithmetic::enter();
         let printing = self.layout.prints.then(PlainLocale::enter);
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout
@@ -508,8 +569,8 @@ impl Kernel {
                 info.as_ptr(),
                 local,
                 spill,
-                groups.start,
-                groups.end,
+                window.numbers.start,
+                window.numbers.end,
             )
         };
         if printing.is_some() {

@@ -201,7 +201,7 @@ impl Prepared {
                 unknown_access: self.follows_pointers,
                 ..Request::default()
             };
-            let groups = self.launch.groups;
+            let groups = self.launch.batches();
             let kernel = Launching(self.launch, self.images);
             let queue = &command.queue.core;
             if command.wants_event() {
@@ -224,7 +224,7 @@ impl Prepared {
             unknown_access: self.follows_pointers,
             ..NodeRequest::default()
         };
-        let groups = self.launch.groups;
+        let groups = self.launch.batches();
         let kernel = Launching(self.launch.clone(), self.images.clone());
         Ok(recording.launch(&queue.core, kernel, groups, &request)?)
     }

@@ -13,6 +13,7 @@ use crate::platform::is_on_host;
 use opencl_sys::*;
 use quipu_clc::{Grid, ParameterKind};
 use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::front::MAX_GROUPS;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{CodeKey, ErrorKind, Passed, PassedParameter, PortableKernel, RawArgument};
 use smallvec::SmallVec;
@@ -58,7 +59,7 @@ pub(crate) struct Launch {
     /// The kernel that runs it, on devices that run native code.
     compiled: Option<Arc<quipu_clc::Kernel>>,
     grid: Grid,
-    pub(super) groups: u64,
+    groups: u64,
     arguments: Vec<Kept>,
     /// The memory among the arguments.
     pub(super) memories: SmallVec<[Reached; 4]>,
@@ -66,7 +67,26 @@ pub(crate) struct Launch {
     pub(super) follows_pointers: bool,
 }
 
+/// The number of a launch's groups that the core counts as one: it counts fewer than there may be.
+fn batch(groups: u64) -> u64 {
+    groups.div_ceil(MAX_GROUPS).max(1)
+}
+
 impl Launch {
+    /// Its groups, as the core counts them.
+    pub(super) fn batches(&self) -> u64 {
+        match self.device.is_native() {
+            true => self.groups.div_ceil(batch(self.groups)),
+            false => self.groups,
+        }
+    }
+
+    /// Those of its groups that the core means, on devices that run native code.
+    fn numbers(&self, batches: Range<u32>) -> Range<u64> {
+        let number = |at: u32| self.groups.min(u64::from(at) * batch(self.groups));
+        number(batches.start)..number(batches.end)
+    }
+
     /// Those of its arguments that are memory of the command's.
     fn reached(&self) -> impl Iterator<Item = &Kept> {
         let arguments = self.arguments.iter();
@@ -136,13 +156,13 @@ impl Launch {
             .into_iter()
             .try_fold(1_u64, |all, along| all.checked_mul(along));
         launch.groups = groups.ok_or(Code(CL_INVALID_GLOBAL_WORK_SIZE))?;
-        // The compiler for processors counts work-items so.
-        let is_narrow = device.has_own_compiler();
-        let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !is_narrow;
         let has_room = |axis: usize| shape.global[axis].checked_add(shape.offset[axis]).is_some();
         ensure((0..3).all(has_room), CL_INVALID_GLOBAL_OFFSET)?;
+        // A node may be an older one, whose compiler counts work-items with 31 bits.
+        let is_narrow = device.has_own_compiler() && !device.is_native();
+        let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !is_narrow;
         ensure(
-            (0..3).all(fits) && launch.groups <= quipu_scheduler::front::MAX_GROUPS,
+            (0..3).all(fits) && launch.batches() <= MAX_GROUPS,
             CL_INVALID_GLOBAL_WORK_SIZE,
         )?;
         if device.is_native() {
@@ -223,7 +243,7 @@ impl NativeKernel for Launching {
                 Kept::Local(bytes) => quipu_clc::Argument::Local(*bytes),
             })
             .collect();
-        let groups = u64::from(groups.start)..u64::from(groups.end);
+        let groups = self.0.numbers(groups);
         // SAFETY: the program answers for what its kernel does, as OpenCL has it; no group runs
         // twice, as the caller promises.
         unsafe { compiled.run(&self.0.grid, &passed, groups) }
@@ -290,5 +310,25 @@ unsafe impl PortableKernel for Launching {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_counts_several_groups_as_one_where_there_are_too_many() {
+        for (groups, each) in [
+            (1, 1),
+            (MAX_GROUPS, 1),
+            (MAX_GROUPS + 1, 2),
+            (3 * MAX_GROUPS, 3),
+            (u64::MAX, 1 << 33),
+        ] {
+            assert_eq!(batch(groups), each);
+            let batches = groups.div_ceil(each);
+            assert!(batches <= MAX_GROUPS && batches * (each - 1) < groups);
+        }
     }
 }

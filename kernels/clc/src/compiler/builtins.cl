@@ -54,28 +54,31 @@ __attribute__((convergent)) void __q_barrier(void);
     OVER size_t name(uint d) { return d == 0 ? __q_info(base) : d == 1 ? __q_info(base + 1) : d == 2 ? __q_info(base + 2) : other; }
 #define ID(name, of, other) \
     OVER size_t name(uint d) { return d == 0 ? (size_t)of##0() : d == 1 ? (size_t)of##1() : d == 2 ? (size_t)of##2() : other; }
-// Of a launch with a wide offset, numbers of work-items are told from its own first one, and the offset is a number of its own.
+// Of a wide launch, numbers are told from the first work-item and the first group of a part of it, and those are numbers of their own.
 #ifdef WIDE
 #define ID_FROM_OFFSET(d) ((size_t)__q_gid##d() + __q_info(14 + d))
-INFO(get_global_offset, 14, 0)
+#define GROUP(d) ((size_t)__q_group##d() + __q_info(20 + d))
+INFO(get_num_groups, 23, 1)
+INFO(get_global_offset, 26, 0)
 #else
 #define ID_FROM_OFFSET(d) ((size_t)__q_gid##d())
+#define GROUP(d) ((size_t)__q_group##d())
+INFO(get_num_groups, 9, 1)
 INFO(get_global_offset, 3, 0)
 #endif
 INFO(get_global_size, 0, 1)
 INFO(get_local_size, 6, 1)
 INFO(get_enqueued_local_size, 17, 1)
-INFO(get_num_groups, 9, 1)
 OVER size_t get_global_id(uint d) { return d == 0 ? ID_FROM_OFFSET(0) : d == 1 ? ID_FROM_OFFSET(1) : d == 2 ? ID_FROM_OFFSET(2) : 0; }
 ID(get_local_id, __q_lid, 0)
-ID(get_group_id, __q_group, 0)
+OVER size_t get_group_id(uint d) { return d == 0 ? GROUP(0) : d == 1 ? GROUP(1) : d == 2 ? GROUP(2) : 0; }
 OVER uint get_work_dim(void) { return (uint)__q_info(12); }
 OVER size_t get_local_linear_id(void) {
     return ((size_t)__q_lid2() * __q_info(7) + __q_lid1()) * __q_info(6) + __q_lid0();
 }
 OVER size_t get_global_linear_id(void) {
-    return (((size_t)__q_gid2() - __q_info(5)) * __q_info(1) + ((size_t)__q_gid1() - __q_info(4))) * __q_info(0)
-        + ((size_t)__q_gid0() - __q_info(3));
+    return ((get_global_id(2) - get_global_offset(2)) * __q_info(1) + (get_global_id(1) - get_global_offset(1))) * __q_info(0)
+        + (get_global_id(0) - get_global_offset(0));
 }
 
 #define IS_LOCAL(flags) ((flags) == 1)

@@ -1,11 +1,15 @@
 //! Writes the function of work-groups: loops over groups and work-items, around copies of the
 //! kernel's instructions.
 //!
-//! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (20 numbers of
+//! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (29 numbers of
 //! 64 bits: global size, offset, local size and number of groups along x, y and z, then the
-//! dimensions, the address where memory that is kept ends, a wide offset, beside which the other
-//! one is nothing, and the enqueued local size), local memory, memory that is kept across barriers,
-//! and the first group and the one after the last, in order of x, y, z.
+//! dimensions, the address where memory that is kept ends, and the enqueued local size from the
+//! 17th on), local memory, memory that is kept across barriers, and the first group and the one
+//! after the last, in order of x, y, z.
+//!
+//! A wide launch is run in parts, whose numbers have few bits. For it the numbers of groups are
+//! those of the part, and the offset is nothing. The part's first work-item is from the 14th number
+//! on; from the 20th on are its first group, the launch's groups, and the launch's offset.
 //!
 //! The groups of a call have one size. Those at the ends of a launch may have fewer work-items than
 //! was enqueued: code for any size runs them.
@@ -52,7 +56,7 @@ pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) ->
 }
 
 /// The numbers of a launch.
-pub(crate) const NUMBERS: usize = 20;
+pub(crate) const NUMBERS: usize = 29;
 
 /// The most work-items of a strip.
 const MOST_IN_STRIP: u64 = 64;
@@ -408,7 +412,7 @@ impl Emitter {
         for index in 0..NUMBERS {
             let value = match self.local_size {
                 Some(size) if (6..9).contains(&index) => self.wide(u64::from(size[index - 6])),
-                Some(size) if index >= 17 => self.wide(u64::from(size[index - 17])),
+                Some(size) if (17..20).contains(&index) => self.wide(u64::from(size[index - 17])),
                 _ => {
                     let place = self.at(self.int(64), info, self.wide(index as u64));
                     self.load(self.int(64), place)
