@@ -388,8 +388,8 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
-            // SAFETY: `#[repr(#number)]` makes it a number so wide, and `is_value` and `HAS_ZERO` say
-            // which numbers are of variants, by the primitive type of that name.
+            // SAFETY: `#[repr(#number)]` makes it a number so wide, and `is_value` and `HAS_ZERO`
+            // say which numbers are of variants, by the primitive type of that name.
             unsafe impl #build::KernelData for #name {
                 const ANY_BITS: ::core::primitive::bool = false;
                 const HAS_ZERO: ::core::primitive::bool = false #(|| Self::#variants as #number == 0)*;
