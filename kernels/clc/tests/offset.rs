@@ -178,7 +178,7 @@ fn a_launch_may_have_more_work_items_than_kernels_count() {
         // Over the ends of windows: each group once.
         let some = i32::MAX as u64 / local[0] as u64;
         let range = some.saturating_sub(3)..all.min(some + 3);
-        // SAFETY: as above, one group after the other.
+        // SAFETY: few groups of few work-items, one after the other, stay within the memory.
         unsafe { kernel.run(&launch.grid, &launch.arguments, range) }.unwrap();
     }
 }
