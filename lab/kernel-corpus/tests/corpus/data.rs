@@ -285,7 +285,7 @@ async fn states(
 
 /// Data where the names of types are those of others.
 mod renamed {
-    #![allow(non_camel_case_types, dead_code)]
+    #![allow(non_camel_case_types, dead_code, unused_imports)]
 
     use quipu_kernel::KernelData;
 
