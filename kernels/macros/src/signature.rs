@@ -393,10 +393,7 @@ pub(crate) fn named_element(user_type: &Type) -> Option<&Type> {
         Type::Path(path) if view_name(user_type).is_some() => named_element(element_of(path)?),
         Type::Path(path) if path.qself.is_none() => {
             let is_known = |name: &&str| path.path.is_ident(name);
-            let is_number = NUMBERS
-                .iter()
-                .chain(&["usize", "isize"])
-                .any(|name| is_known(&name));
+            let is_number = NUMBERS.iter().chain(&["usize", "isize"]).any(is_known);
             (!is_number).then_some(user_type)
         }
         _ => None,
