@@ -138,8 +138,14 @@ impl HostQueue {
             range,
             label: label.to_owned(),
         };
-        let register = || memory.add_mapping(mapping);
-        let holder = self.queue.enqueue_and(body, &request, register)?;
+        let mut mapping = Some(mapping);
+        let mut register = || {
+            mapping
+                .take()
+                .into_iter()
+                .for_each(|it| memory.add_mapping(it))
+        };
+        let holder = self.queue.enqueue_and(body, &request, &mut register)?;
         let granted = self.queue.marker(&[begun])?;
         Ok(Reservation {
             granted,

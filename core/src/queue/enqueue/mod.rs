@@ -186,17 +186,10 @@ pub(crate) fn check_regions(accesses: &[Access<'_>], regions: &[(usize, Region)]
 
 /// True if bytes of these accesses, or content sizes of their memory, are mapped. Their trackers
 /// are locked.
-#[inline(always)]
 fn is_any_mapped(accesses: &[Access<'_>], locked: &Locked<'_>) -> bool {
-    if let Some(sizes) = locked.sizes() {
-        let mut sizes = sizes.iter().flatten();
-        if sizes.any(|size| size.mapping_of(&(0..CONTENT_SIZE_BYTES)).is_some()) {
-            return true;
-        }
-    }
-    let may_be = accesses.iter().any(|access| access.memory.is_mapped());
-    may_be
-        && accesses.iter().any(|access| {
+    let mut sizes = locked.sizes().into_iter().flatten().flatten();
+    sizes.any(|size| size.mapping_of(&(0..CONTENT_SIZE_BYTES)).is_some())
+        || accesses.iter().any(|access| {
             let range = access.offset..access.offset + access.length;
             access.memory.mapping_of(&range).is_some()
         })
@@ -232,7 +225,7 @@ impl Queue {
         request: &Request<'_>,
     ) -> Result<Event> {
         let event = self
-            .enqueue_command(body, groups, request, true, || ())?
+            .enqueue_command(body, groups, request, true, None)?
             .expect("an event was asked for");
         self.wait_if_blocking(&event)?;
         Ok(event)
@@ -247,9 +240,9 @@ impl Queue {
         &self,
         body: B,
         request: &Request<'_>,
-        recorded: impl FnOnce(),
+        recorded: &mut dyn FnMut(),
     ) -> Result<Event> {
-        let event = self.enqueue_command(body, 1, request, true, recorded)?;
+        let event = self.enqueue_command(body, 1, request, true, Some(recorded))?;
         Ok(event.expect("an event was asked for"))
     }
 
@@ -276,7 +269,7 @@ impl Queue {
         if self.shared().options().blocking {
             return self.enqueue(body, groups, request).map(drop);
         }
-        self.enqueue_command(body, groups, request, false, || ())
+        self.enqueue_command(body, groups, request, false, None)
             .map(drop)
     }
 
@@ -289,7 +282,7 @@ impl Queue {
         groups: u32,
         request: &Request<'_>,
         want_event: bool,
-        recorded: impl FnOnce(),
+        recorded: Option<&mut dyn FnMut()>,
     ) -> Result<Option<Event>> {
         let has_content_sizes = self.check(self.shared().head(), request)?;
         let options = &self.shared().head().options;
@@ -321,7 +314,7 @@ impl Queue {
         has_content_sizes: bool,
         request: &Request<'_>,
         want_event: bool,
-        recorded: impl FnOnce(),
+        recorded: Option<&mut dyn FnMut()>,
     ) -> Result<Option<Event>> {
         let head = self.shared().head();
         let id = id_of(slot);
@@ -333,21 +326,21 @@ impl Queue {
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }
-        let mut locked = loop {
-            let locked = if has_content_sizes {
-                Locked::lock_with_sizes(request.accesses)
-            } else {
-                Locked::lock(request.accesses)
-            };
-            if !is_any_mapped(request.accesses, &locked) {
-                break locked;
-            }
-            drop(locked);
-            if let Err(mapped) = self.check_closely(head, request) {
-                self.enqueue_as_marker(&mut waits, id);
-                return Err(mapped);
-            }
+        let mut locked = if has_content_sizes {
+            Locked::lock_with_sizes(request.accesses)
+        } else {
+            Locked::lock(request.accesses)
         };
+        let mut accesses = request.accesses.iter();
+        if has_content_sizes || accesses.any(|access| access.memory.is_mapped()) {
+            locked = match self.lock_unmapped(locked, has_content_sizes, request) {
+                Ok(locked) => locked,
+                Err(mapped) => {
+                    self.enqueue_as_marker(&mut waits, id);
+                    return Err(mapped);
+                }
+            };
+        }
         let is_apart = self.is_apart(request.accesses.iter().map(|access| access.memory));
         let opened = self.take_place(&mut waits, id, kind, request, is_apart);
         if !opened {
@@ -383,7 +376,9 @@ impl Queue {
                 }
             }
         }
-        recorded();
+        if let Some(recorded) = recorded {
+            recorded();
+        }
         let event = want_event.then(|| Event::from_slot(slot));
         let command = self.register(&mut waits, id);
         let sizes = has_content_sizes.then(|| locked.take_sizes());
@@ -392,6 +387,30 @@ impl Queue {
         // With nothing in hand: these may be the last handles, and keep a user's memory.
         drop(sizes);
         Ok(event)
+    }
+
+    /// The locks of a request's trackers, unless bytes were mapped since they were checked.
+    ///
+    /// # Errors
+    /// If some were. Nothing is locked then.
+    #[cold]
+    #[inline(never)]
+    fn lock_unmapped<'a>(
+        &self,
+        mut locked: Locked<'a>,
+        has_content_sizes: bool,
+        request: &Request<'a>,
+    ) -> Result<Locked<'a>> {
+        while is_any_mapped(request.accesses, &locked) {
+            drop(locked);
+            self.check_closely(self.shared().head(), request)?;
+            locked = if has_content_sizes {
+                Locked::lock_with_sizes(request.accesses)
+            } else {
+                Locked::lock(request.accesses)
+            };
+        }
+        Ok(locked)
     }
 
     /// Enqueues a marker that waits for nothing in place of a constructed command that is refused.
