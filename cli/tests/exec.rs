@@ -675,7 +675,7 @@ const OTHER_ANSWERS: [(u32, &str); 17] = [
     (0x4194, "SHARED_SYSTEM_MEM_CAPABILITIES: as above"),
 ];
 
-/// What a node's processor lacks of the lists among these.
+/// The entries of these lists that a node's processor lacks.
 const LACKING: [&str; 3] = [
     "cl_intel_unified_shared_memory",
     "cl_ext_buffer_device_address",

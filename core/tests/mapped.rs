@@ -42,7 +42,7 @@ unsafe impl Driver for Ends {
     }
 }
 
-/// What is mapped, and as a command of this kind is logged.
+/// Memory to be mapped as soon as a command of this kind is logged.
 type Next = (&'static str, HostQueue, Queue, MemoryRef);
 
 /// A subscriber that maps memory, once, as it hears of an enqueue: a command is logged when its

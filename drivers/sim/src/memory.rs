@@ -39,8 +39,8 @@ impl HostMemory for InPlace {
         let from = self.part(offset, to.len());
         // SAFETY: within the bytes, which are there (`map_host_memory`). They are read for two: a
         // command, of what it uses without the bytes between its rows (`Bytes::copy_parts`), and
-        // `read_allocation`, for the core. Hazards keep others from writing either. Who merely
-        // looks at the machine reads none (`Space::inspect`).
+        // `read_allocation`, for the core. Hazards keep others from writing either. A look at
+        // the machine reads none (`Space::inspect`).
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 

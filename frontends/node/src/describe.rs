@@ -113,8 +113,8 @@ fn takes(device: &Device, kernels: &str) -> Takes {
     Takes(takes)
 }
 
-/// What a device's driver says of it to programs in OpenCL C. This machine's compiler for native
-/// code has all of the language, and takes all arguments that a launch can have.
+/// The details of a device for programs in OpenCL C, as its driver says. This machine's compiler
+/// for native code has all of the language, and takes all arguments that a launch can have.
 fn details(device: &Device) -> DeviceDetails {
     let features = device.text_features();
     let is_native = runs_texts(device);

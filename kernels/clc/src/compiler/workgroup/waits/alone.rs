@@ -152,7 +152,8 @@ pub(super) fn leaves(graph: &Graph, of: &Loop) -> bool {
     true
 }
 
-/// The memory that a loop exchanges numbers in, of which a kernel exchanges only one constant. A
+/// The places in memory where a loop exchanges numbers, each with the one constant that the kernel
+/// exchanges for others there. A
 /// write through another argument, which may be for the same memory, does not count unless it makes
 /// that constant of what was exchanged for it.
 fn final_ones(graph: &Graph, of: &Loop) -> Vec<(Place, Value)> {

@@ -67,7 +67,7 @@ pub(super) fn written(instruction: Value) -> Option<Value> {
     }
 }
 
-/// What an instruction leaves in memory if it finds a number there, as far as both are known.
+/// The number in memory after an instruction that finds `found` there, as far as both are known.
 pub(super) fn left(instruction: Value, found: Option<u64>) -> Option<u64> {
     let by = |operand: u32| LLVMGetOperand(instruction, operand);
     match instruction.opcode()? {
