@@ -125,8 +125,11 @@ impl HostMemory {
     /// # Safety
     /// The memory stays valid on every thread until all transfers of this value and of its clones
     /// are over: for reads if it is the source, for writes if it is the destination. A source is
-    /// not written meanwhile. A destination is neither read nor written by others meanwhile. `keep`
-    /// may own the memory. An enqueue to a blocking queue that fails with
+    /// not written meanwhile. A destination is neither read nor written by others meanwhile.
+    ///
+    /// `keep` may own the memory. It may be dropped on whichever thread ends a transfer. So its
+    /// destructor must not take a lock that any thread holds during one of the calls that
+    /// [`Event::on_complete`](crate::Event::on_complete) lists. An enqueue to a blocking queue that fails with
     /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the transfer
     /// running; then only `keep` keeps the memory valid.
     #[must_use]

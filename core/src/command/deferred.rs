@@ -9,10 +9,11 @@
 //!    sleep are told as they are found; wakers and callbacks are *noted* ([`announce`]). Wakers are
 //!    called after all of this ([`wake`]). A waker that waits has the following ones called first.
 //! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
-//!    after that in there, since wakers are told of them. The commands that they make ready are
-//!    gathered, too. A waker that waits has them go on at once. Wakers that were noted meanwhile
-//!    are called after all that: a driver may end a command that it is handed while it has others
-//!    in hand.
+//!    after that in there, since wakers are told of them. Those that own a user's values are the
+//!    last, for a destructor may wait for any of the others ([`run_destructors`]). The commands
+//!    that they make ready are gathered, too. A waker that waits has them go on at once. Wakers
+//!    that were noted meanwhile are called after all that: a driver may end a command that it is
+//!    handed while it has others in hand.
 //! 3. Commands of drivers that run them on this very thread come when all observers have been told,
 //!    as the thread begins to [call back](call_back), one batch after the other. Their bodies are a
 //!    user's code as well. A thread that waits before that runs those that its wait needs, and no
@@ -121,6 +122,7 @@ impl Drop for Exit {
 fn give_back_lists() {
     edit(&READY, VecDeque::shrink_to_fit);
     edit(&ENDS, VecDeque::shrink_to_fit);
+    edit(&LAST_ENDS, VecDeque::shrink_to_fit);
     edit(&OURS, VecDeque::shrink_to_fit);
     edit(&CALLS, VecDeque::shrink_to_fit);
     edit(&WAKES, VecDeque::shrink_to_fit);
@@ -140,6 +142,8 @@ thread_local! {
     /// may wait for anything. So it comes when all other ready commands have gone to their drivers,
     /// and this thread is through with the list that it was in.
     static ENDS: List<Command> = const { List::new() };
+    /// Those of them whose ends run a user's destructors, which may wait for the others.
+    static LAST_ENDS: List<Command> = const { List::new() };
     /// The ready commands that this thread is to run.
     static OURS: List<Command> = const { List::new() };
     static EXIT: Exit = const { Exit };
@@ -148,6 +152,9 @@ thread_local! {
     static DRAINING: Cell<u32> = const { Cell::new(0) };
     /// The value of `DRAINING` as the thread called the innermost waker that it is inside of.
     static WAKING_AT: Cell<u32> = const { Cell::new(NOT_WAKING) };
+    /// The value of `DRAINING` as this thread began to end a command that needs no device. No
+    /// driver has commands in hand there.
+    static ENDING_AT: Cell<u32> = const { Cell::new(NOT_ENDING) };
     /// Wakers of finished events that this thread is about to call.
     static WAKES: List<Arc<Observer>> = const { List::new() };
     /// The number of wakers ever taken from the front of `WAKES`. A waker's position is this number
@@ -213,12 +220,20 @@ const WAITING: u32 = 1 << 31;
 /// The depth of a thread that calls no waker.
 const NOT_WAKING: u32 = u32::MAX;
 
+/// The depth of a thread that ends no command which needs no device.
+const NOT_ENDING: u32 = u32::MAX - 1;
+
 /// Hands a ready command to its driver, or ends it here if it is one that needs no device.
 /// Iterative: commands that become ready meanwhile are queued. A thread that has nothing in hand
 /// then [calls back](call_back).
 pub(crate) fn dispatch(command: Command) {
     let ends_here = is_done_by_anyone(&command);
-    let length = edit(if ends_here { &ENDS } else { &READY }, |ready| {
+    let list = match ends_here {
+        false => &READY,
+        true if command.owns_values() => &LAST_ENDS,
+        true => &ENDS,
+    };
+    let length = edit(list, |ready| {
         ready.push_back(command);
         ready.len()
     });
@@ -313,7 +328,8 @@ fn hand_over_ready() {
     let _depth = Depth::enter(1);
     loop {
         hand_over_to_drivers();
-        let Some(command) = edit(&ENDS, VecDeque::pop_front) else {
+        let next = edit(&ENDS, VecDeque::pop_front);
+        let Some(command) = next.or_else(|| edit(&LAST_ENDS, VecDeque::pop_front)) else {
             break;
         };
         end_here(command);
@@ -356,17 +372,34 @@ fn end_here(command: Command) {
     let result = command.start();
     // Deeper than any gathering: commands that this releases are queued.
     let _depth = Depth::enter(2);
+    ENDING_AT.set(2);
     match result {
         Ok(()) => command.finish_without_device(&mut ToDrivers),
         refused => command.finish(refused, &mut ToDrivers),
     }
 }
 
-/// Enters so deep a level of gathering and draining, inside of no waker there, while it lives. A
-/// panic leaves the level, too.
+/// Runs destructors of what a command owns, in the middle of its end: a user's code, which may wait
+/// as a waker may. If the command needs no device, so that no driver has others in hand, the thread
+/// first shows the tasks that it keeps to itself, and a wait has callbacks called.
+pub(super) fn run_destructors(run: impl FnOnce()) {
+    if DRAINING.get() != ENDING_AT.get() {
+        return run();
+    }
+    publish();
+    let depth = WAKING_AT.replace(DRAINING.get());
+    let others = OTHERS_END.replace(end_of_wakes());
+    run();
+    OTHERS_END.set(others);
+    WAKING_AT.set(depth);
+}
+
+/// Enters so deep a level of gathering and draining, inside of no waker and no end there, while it
+/// lives. A panic leaves the level, too.
 struct Depth {
     draining: u32,
     waking_at: u32,
+    ending_at: u32,
 }
 
 impl Depth {
@@ -374,6 +407,7 @@ impl Depth {
         Self {
             draining: DRAINING.replace(depth),
             waking_at: WAKING_AT.replace(NOT_WAKING),
+            ending_at: ENDING_AT.replace(NOT_ENDING),
         }
     }
 }
@@ -382,6 +416,7 @@ impl Drop for Depth {
     fn drop(&mut self) {
         DRAINING.set(self.draining);
         WAKING_AT.set(self.waking_at);
+        ENDING_AT.set(self.ending_at);
     }
 }
 

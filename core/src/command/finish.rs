@@ -1,7 +1,7 @@
 //! The end of a command, step by step: the `broadcast` of the drivers' contract. Nothing here
 //! recurses.
 
-use super::deferred::{Gathering, announce, call_back, contain, deliver, wake};
+use super::deferred::{Gathering, announce, call_back, contain, deliver, run_destructors, wake};
 use super::recorded::Shared;
 use super::slot::{self, Kind, OverflowEdge, Phase, Slot};
 use super::{Command, EventId, Gather, ReadySink, discard, log, release, running, slab};
@@ -181,7 +181,9 @@ pub(crate) unsafe fn drop_state(slot: NonNull<Slot>) {
     s.phase.store(Phase::Complete as u8, Ordering::Relaxed);
     if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
         // SAFETY: the state is the vtable's, and dropped once.
-        running::within(slot, || unsafe { drop(s.state_pointer()) });
+        running::within(slot, || {
+            run_destructors(|| unsafe { drop(s.state_pointer()) })
+        });
     }
 }
 

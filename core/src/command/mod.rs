@@ -46,12 +46,12 @@ pub use slot::{Kind, Phase};
 pub use running::is_inside as is_inside_command;
 pub use view::CommandView;
 
-use deferred::publish;
 pub(crate) use deferred::{
     Gathering, call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
     hand_over_all, hand_over_found, has_ours, is_done_by_anyone, tell, wake,
 };
 pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
+use deferred::{publish, run_destructors};
 use finish::end_recorded;
 pub(crate) use finish::{broadcast, dependant_of, fail, notify_each, poison};
 pub(crate) use serve::resolve as resolve_watchers;
@@ -314,7 +314,7 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
 #[cold]
 pub(crate) fn discard(error: Error) {
     publish();
-    drop(error);
+    run_destructors(|| drop(error));
 }
 
 /// Registers an observer with an event; false if the event is already over.

@@ -89,6 +89,14 @@ impl CommandView {
         unsafe { vtable.unwrap_unchecked() }
     }
 
+    /// True if its end runs destructors of values that it owns. A graph is not ended by the thread
+    /// that begins it.
+    #[inline]
+    pub(super) fn owns_values(&self) -> bool {
+        let vtable = self.vtable();
+        vtable.drop.is_some() && vtable.kind != Kind::Graph
+    }
+
     /// The command's event.
     #[inline]
     #[must_use]

@@ -185,6 +185,10 @@ impl Context {
     }
 
     /// Drops a value once all commands are over that use the memory object now.
+    ///
+    /// Its destructor runs on whichever thread ends the last of them, which may be one that waits.
+    /// Like a callback, it may wait for events, and must not take a lock that any thread holds
+    /// during one of the calls that [`Event::on_complete`](crate::Event::on_complete) lists.
     pub fn drop_after_users<T: Send + 'static>(&self, memory: &Memory, value: T) {
         drop_after(self.0.internal_queue(), value, &memory.users());
     }

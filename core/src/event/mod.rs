@@ -157,8 +157,10 @@ impl Event {
 
     /// True if the command is over, successfully or not, and for an in-order queue all before it
     /// are. While it is not, this flushes the commands that it may wait for, so a loop that asks
-    /// again and again ends. (In a callback it may not, if the event needs another callback of this
-    /// thread: wait there, which calls it.)
+    /// again and again ends.
+    ///
+    /// In a command, a callback or a waker such a loop may never end, because the event may need
+    /// commands or callbacks of this very thread. Wait there: a wait runs and calls these.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         if self.is_visible() {

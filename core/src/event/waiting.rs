@@ -234,6 +234,16 @@ const LOOKS: [Duration; 4] = [
 /// calling thread has another thread run it then.
 const LOOKS_BEFORE_ALL: usize = 2;
 
+/// The time of so many looks. Waits with time limits that come one after the other count together:
+/// see `HELD_SINCE`.
+const TIME_BEFORE_ALL: Duration = LOOKS[0].saturating_add(LOOKS[1]);
+
+thread_local! {
+    /// The time, by the system's clock, since which this thread has had commands that it is to run
+    /// in all of its waits.
+    static HELD_SINCE: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
 /// The number of commands that a search may see as a wait begins. It grows by a factor at each
 /// look: a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
@@ -471,7 +481,11 @@ impl<'a> Waiter<'a> {
         let entry = blocked::enter(self.goal(), now, self.deadline.is_some(), most)?;
         *self.watch.entry.borrow_mut() = Some(entry);
         self.watch.since.set(self.now());
-        self.watch.due.set(now.saturating_add(LOOKS[0]));
+        let held = has_ours().then(|| HELD_SINCE.get().unwrap_or(now));
+        HELD_SINCE.set(held);
+        let due = now.saturating_add(LOOKS[0]);
+        let is_held_until = held.map_or(due, |since| since.saturating_add(TIME_BEFORE_ALL));
+        self.watch.due.set(due.min(is_held_until));
         Ok(())
     }
 
@@ -542,9 +556,12 @@ impl<'a> Waiter<'a> {
         }
         if with_flush {
             hand_over_needed();
-            if looks >= LOOKS_BEFORE_ALL && !works_alone() {
+            let is_held = |since: Duration| now >= since.saturating_add(TIME_BEFORE_ALL);
+            let is_long = looks >= LOOKS_BEFORE_ALL || HELD_SINCE.get().is_some_and(is_held);
+            if is_long && !works_alone() {
                 // Another thread may need these, which this one needs to go on.
                 hand_over_all();
+                HELD_SINCE.set(None);
             }
             flush_for(self.queues());
         }

@@ -70,6 +70,9 @@ thread_local! {
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
     /// The joiner of the thread before it entered a command of the device.
     static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
+    /// The time for which this thread sleeps next before such a look. Waits with time limits that
+    /// come one after the other count together.
+    static PAUSE: Cell<Duration> = const { Cell::new(PAUSES[0]) };
 }
 
 /// Counts a thread as running commands.
@@ -95,6 +98,7 @@ impl Busy {
     fn enter() -> Self {
         let counted = Counted::enter();
         BUSY_HERE.set(true);
+        PAUSE.set(PAUSES[0]);
         OUTER.set(replace_joiner(Some(join_inside)));
         Self(counted, PhantomData)
     }
@@ -117,23 +121,22 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
         Some(joiner) => joiner(waiter),
         None => waiter.rest(),
     };
-    let [mut pause, longest] = PAUSES;
+    let [shortest, longest] = PAUSES;
     while !waiter.is_done() && !waiter.is_late() {
         if let Some(command) = take_needed(waiter) {
             run(command);
+            PAUSE.set(shortest);
         } else {
             let has_none = READY.with(|ready| ready.borrow().iter().flatten().next().is_none());
-            if has_none && !waiter.is_stepped() {
-                // Ends on this thread meanwhile may bring some; to step a machine does so all the
-                // time.
-                pause = longest;
-            }
+            // Ends on this thread meanwhile may bring some; to step a machine does so all the time.
+            let is_long = has_none && !waiter.is_stepped();
+            let pause = if is_long { longest } else { PAUSE.get() };
             sleep(&waiter.for_at_most(pause))?;
             if pause == longest && !waiter.is_done() {
                 let left = READY.with(|ready| ready.borrow_mut().as_mut().map(std::mem::take));
                 SerialDriver::take_elsewhere(left.unwrap_or_default());
             }
-            pause = (2 * pause).min(longest);
+            PAUSE.set((2 * pause).min(longest));
         }
     }
     Ok(())

@@ -33,6 +33,11 @@ use std::sync::Arc;
 /// assert_eq!(matrix.cells[matrix.columns], 3.0);
 /// # Ok(()) }
 /// ```
+///
+/// If the future of a transfer is dropped, the container goes with the transfer. Its destructor
+/// then runs on whichever thread ends that command, which may be one that waits. The destructor
+/// must not take a lock that any thread holds while it enqueues, flushes, waits, or drops a buffer
+/// or a queue: it would wait for its own thread.
 pub trait HostView {
     /// The type of its elements.
     type Element: Element;

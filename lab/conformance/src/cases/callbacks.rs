@@ -556,7 +556,7 @@ impl<F: FnOnce() + Send + 'static> Wake for Doing<F> {
     }
 }
 
-fn on_wake(event: &mut Event, run: impl FnOnce() + Send + 'static) {
+pub(super) fn on_wake(event: &mut Event, run: impl FnOnce() + Send + 'static) {
     let waker = Waker::from(Arc::new(Doing(Mutex::new(Some(run)))));
     let polled = Pin::new(event).poll(&mut Context::from_waker(&waker));
     assert!(matches!(polled, Poll::Pending));

@@ -9,6 +9,7 @@ mod barriers;
 mod callbacks;
 mod cancellation;
 mod content;
+mod destructors;
 mod empty;
 mod endings;
 mod failure;
@@ -61,6 +62,7 @@ pub fn suite() -> Vec<Case> {
         cancellation::cases(),
         observation::cases(),
         callbacks::cases(),
+        destructors::cases(),
         lifetime::cases(),
         nesting::cases(),
         tasks::cases(),

@@ -2,6 +2,7 @@
 
 use super::{Releasing, Slot, is_timed_out, named, task, until_a_thread_waits_for};
 use crate::Fixture;
+use crate::cases::callbacks::on_wake;
 use crate::cases::cases;
 use crate::support::*;
 use quipu_scheduler::event::wait_graph;
@@ -18,7 +19,9 @@ cases! {
         a_task_runs_what_another_threads_task_waits_for,
         what_another_thread_runs_can_be_waited_for,
         what_a_waiting_task_has_left_is_needed_by_another_thread,
-        what_a_task_that_waits_by_a_users_clock_has_left_is_needed;
+        what_a_task_that_waits_by_a_users_clock_has_left_is_needed,
+        what_a_task_that_waits_again_and_again_has_left_is_needed,
+        what_a_waker_that_waits_again_and_again_has_left_is_needed;
 }
 
 fn a_wait_behind_a_gate_lasts_until_another_thread_opens_it(fixture: &dyn Fixture) {
@@ -203,6 +206,37 @@ fn what_a_task_that_waits_by_a_users_clock_has_left_is_needed(fixture: &dyn Fixt
     is_left_and_needed(fixture, |waited| {
         waited.wait_with_clock(Duration::from_secs(1), &Still)
     });
+}
+
+/// Waits with time limits that are too short, one after the other.
+fn wait_again_and_again(waited: &Event) -> Result<()> {
+    loop {
+        let result = waited.wait_timeout(Duration::from_millis(1));
+        if !is_timed_out(&result) {
+            return result;
+        }
+    }
+}
+
+fn what_a_task_that_waits_again_and_again_has_left_is_needed(fixture: &dyn Fixture) {
+    is_left_and_needed(fixture, |waited| wait_again_and_again(&waited));
+}
+
+fn what_a_waker_that_waits_again_and_again_has_left_is_needed(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let (gate, needed) = (UserEvent::new(), UserEvent::new());
+    let waited = needed.event();
+    let left = named(&queue, "left", &[gate.event()], || Ok(()));
+    let thread = std::thread::spawn(move || {
+        left.wait_over().unwrap();
+        needed.complete();
+    });
+    on_wake(&mut gate.event(), move || {
+        wait_again_and_again(&waited).unwrap();
+    });
+    gate.complete();
+    thread.join().unwrap();
 }
 
 fn is_left_and_needed(fixture: &dyn Fixture, wait: fn(Event) -> Result<()>) {
