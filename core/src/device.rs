@@ -340,6 +340,8 @@ impl Device {
     /// get more while it runs.
     #[must_use]
     pub fn free_memory(&self) -> Option<u64> {
+        // In a child of fork other threads may have had the driver's locks.
+        crate::process::check().ok()?;
         let free = self.0.driver.free_memory(self.0.index)?;
         match self.properties().global_memory {
             0 => Some(free),

@@ -184,12 +184,17 @@ impl Context {
         unsafe { self.memory_in_place(start, size, keep) }
     }
 
-    /// Drops a value once all commands are over that use the memory object now.
+    /// Drops a value once all commands are over that use the memory object now. In a child of
+    /// `fork` it is kept.
     ///
     /// Its destructor runs on whichever thread ends the last of them, which may be one that waits.
     /// Like a callback, it may wait for events, and must not take a lock that any thread holds
     /// during one of the calls that [`Event::on_complete`](crate::Event::on_complete) lists.
     pub fn drop_after_users<T: Send + 'static>(&self, memory: &Memory, value: T) {
+        if process::is_forked() {
+            // Other threads may have had the locks.
+            return std::mem::forget(value);
+        }
         drop_after(self.0.internal_queue(), value, &memory.users());
     }
 
@@ -228,6 +233,10 @@ impl Context {
     /// Poisons the bytes that were only in a device's memory, if no surviving device shares that,
     /// and marks the device as lost. Drivers call it before they fail the commands that they hold.
     pub fn device_lost(device: &Device, reason: &str, memory_is_gone: bool) {
+        if process::is_forked() {
+            // The parent's threads may have had the locks, and its devices are not used here.
+            return;
+        }
         let cause = Error::from(ErrorKind::DeviceLost {
             device: device.name().to_owned(),
             reason: reason.to_owned(),
@@ -273,9 +282,14 @@ impl Context {
         without_copy
     }
 
-    /// The number of bytes that the context's memory objects take in a space.
+    /// The number of bytes that the context's memory objects take in a space; zero in a child of
+    /// `fork`.
     #[must_use]
     pub fn bytes_in(&self, space: SpaceId) -> u64 {
+        if process::is_forked() {
+            // Other threads may have had the locks.
+            return 0;
+        }
         let mut bytes = 0;
         self.0.objects.for_each(|memory| {
             if memory.is_allocated_in(space) {

@@ -289,6 +289,7 @@ impl Recording {
             after,
             ..NodeRequest::default()
         };
+        crate::process::check()?;
         self.state().check(queue, &request)?;
         let without_accesses = NodeRequest {
             accesses: &[],
@@ -324,6 +325,8 @@ impl Recording {
         groups: u32,
         request: &NodeRequest<'_>,
     ) -> Result<Node> {
+        // Another thread may have had the recording locked.
+        crate::process::check()?;
         self.state().check(queue, request)?;
         let label = request.label;
         let (slot, id) = construct_recorded(queue.shared(), body, request.accesses, groups, label);
@@ -338,8 +341,9 @@ impl Recording {
     /// Ends the recording: from here on the graph does not change.
     ///
     /// # Errors
-    /// If the commands are more than four thousand million.
+    /// If the commands are more than four thousand million; in a child of `fork`.
     pub fn finish(self) -> Result<Graph> {
+        crate::process::check()?;
         let state = self.0.into_inner();
         state.unwrap_or_else(PoisonError::into_inner).finish()
     }
@@ -347,7 +351,10 @@ impl Recording {
 
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "recording of {} commands", self.state().commands.0.len())
+        match self.0.try_lock() {
+            Ok(state) => write!(f, "recording of {} commands", state.commands.0.len()),
+            Err(_) => write!(f, "recording"),
+        }
     }
 }
 

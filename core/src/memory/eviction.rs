@@ -174,7 +174,7 @@ impl Memory {
         space: SpaceId,
         look: impl FnOnce(&Allocation) -> R,
     ) -> Option<R> {
-        let cold = self.cold();
+        let cold = self.cold_or_forked()?;
         if cold.moving.contains(&space) {
             return None;
         }

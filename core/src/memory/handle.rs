@@ -64,7 +64,9 @@ impl MemoryRef {
         // After what was done by the handles that are gone.
         self.handles.load(Ordering::Acquire) == handles
             && self.unusual.load(Ordering::Relaxed) == 0
-            && self.cold().label.is_none()
+            && self
+                .cold_or_forked()
+                .is_some_and(|cold| cold.label.is_none())
     }
 
     /// Gives the handle up, once. The last one frees the object, which may be known to be unused,

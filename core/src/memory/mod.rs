@@ -10,6 +10,8 @@
 
 pub(crate) mod access;
 pub(crate) mod eviction;
+#[cfg(all(test, unix, not(miri)))]
+mod forked_tests;
 mod handle;
 pub mod mapping;
 pub(crate) mod owner;
@@ -456,7 +458,9 @@ impl Memory {
 
     /// Has errors count the content in elements of so many bytes.
     pub fn set_element_size(&self, bytes: u64) {
-        self.cold().element = bytes;
+        if let Some(mut cold) = self.cold_or_forked() {
+            cold.element = bytes;
+        }
     }
 
     /// The object's name for errors.
@@ -563,16 +567,17 @@ impl Memory {
         self.unusual.load(Ordering::Relaxed) & HAS_CONTENT_SIZE != 0
     }
 
-    /// The object that holds the number of bytes in use, if one is set.
+    /// The object that holds the number of bytes in use, if one is set. None in a child of `fork`
+    /// whose parent was at it.
     #[must_use]
     pub fn content_size(&self) -> Option<MemoryRef> {
-        self.cold().content_size.clone()
+        self.cold_or_forked()?.content_size.clone()
     }
 
     /// The object's bytes in the host's space, allocated (zeroed) if need be.
     ///
     /// # Errors
-    /// If the host has no memory for it.
+    /// If the host has no memory for it; if there is none yet in a child of `fork`.
     #[inline]
     pub fn host_pointer(&self) -> Result<NonNull<u8>> {
         match NonNull::new(self.host.load(Ordering::Acquire)) {
@@ -583,6 +588,7 @@ impl Memory {
 
     #[cold]
     fn allocate_host(&self) -> Result<NonNull<u8>> {
+        crate::process::check()?;
         let pointer = self.allocate_host_in(&mut self.cold())?;
         // With nothing locked: a subscriber is a user's code.
         quietly(|| {
@@ -763,14 +769,15 @@ impl Memory {
         Some(cold.allocation(space)?.address)
     }
 
-    /// The spaces in which the object has an allocation.
+    /// The spaces in which the object has an allocation. In a child of `fork` some may be missing.
     #[must_use]
     pub fn allocated_in(&self) -> Vec<SpaceId> {
-        let cold = self.cold();
         let host = (!self.host.load(Ordering::Relaxed).is_null()).then_some(SpaceId::HOST);
-        host.into_iter()
-            .chain(cold.allocations.iter().map(|placed| placed.space))
-            .collect()
+        let mut spaces: Vec<SpaceId> = host.into_iter().collect();
+        if let Some(cold) = self.cold_or_forked() {
+            spaces.extend(cold.allocations.iter().map(|placed| placed.space));
+        }
+        spaces
     }
 }
 

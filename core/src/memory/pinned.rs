@@ -56,7 +56,8 @@ impl Pinning {
             bytes: start..start + length,
             kept: Mutex::default(),
         });
-        if length > 0 {
+        // In a child of fork another thread may have had the lock, and nothing is transferred.
+        if length > 0 && !crate::process::is_forked() {
             let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
             ranges.insert(start + length - 1, range.clone());
             COUNT.store(ranges.len(), Ordering::Release);
@@ -89,7 +90,9 @@ impl PinnedRange {
     /// The range that holds all of these bytes, if they are in one.
     #[must_use]
     pub fn of(pointer: *const u8, length: usize) -> Option<Arc<Self>> {
-        if COUNT.load(Ordering::Acquire) == 0 || length == 0 {
+        let is_none = COUNT.load(Ordering::Acquire) == 0 || length == 0;
+        if is_none || crate::process::is_forked() {
+            // In a child of fork another thread may have had the lock.
             return None;
         }
         let start = pointer.addr();

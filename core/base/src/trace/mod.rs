@@ -92,6 +92,10 @@ pub fn enabled() -> bool {
 /// Reads the environment; prints an error, because there is no caller to be handed it.
 #[cold]
 fn decide() -> bool {
+    if crate::process::is_forked() {
+        // Another thread may have had the lock, and the file would be the parent's.
+        return false;
+    }
     let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if STATE.load(Ordering::Relaxed) == UNDECIDED {
         let wanted = TRACE.get().map_err(TraceError::from);
@@ -132,13 +136,17 @@ fn begin(path: &Path) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Turns the trace on from code, into a new file at `path`, for the rest of the process.
+/// Turns the trace on from code, into a new file at `path`, for the rest of the process. In a child
+/// of `fork`, where nothing is recorded, it does nothing.
 ///
 /// # Errors
 ///
 /// [`TraceError::AlreadyStarted`] when a trace is being written, by `QUIPU_TRACE` or an earlier
 /// call: [`path`] says where. [`TraceError::Create`] when the file cannot be created.
 pub fn start(path: impl AsRef<Path>) -> Result<(), TraceError> {
+    if crate::process::is_forked() {
+        return Ok(());
+    }
     // The environment has the first word.
     enabled();
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,9 +163,11 @@ pub fn path() -> Option<PathBuf> {
     recorder().map(|recorder| recorder.path().to_owned())
 }
 
-/// The recorder, while the trace is on.
+/// The recorder, while the trace is on; none in a child of `fork`, where other threads may have had
+/// its locks.
 fn recorder() -> Option<&'static Recorder> {
-    if enabled() { RECORDER.get() } else { None }
+    let is_on = enabled() && !crate::process::is_forked();
+    if is_on { RECORDER.get() } else { None }
 }
 
 /// Records a finished command. Does nothing when the trace is off, but see [`enabled`]: ask first.
