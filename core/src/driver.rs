@@ -30,6 +30,10 @@
 //! * A driver calls no user's callback and no waker itself. [`Command::finish`] does so, on the
 //!   thread that calls it; where it is called while the driver is told of ready commands, when the
 //!   driver has returned.
+//! * The end of a command that a driver has started depends on that driver and its devices alone. A
+//!   wait does not flush other contexts for it. So a driver must not leave the end to code that a
+//!   command of another context runs: a [`UserEvent`](crate::UserEvent) is for that, or a
+//!   [lease](crate::memory::mapping::HostQueue::lend).
 //! * A driver names neither a front end nor another driver.
 //! * A thread of a driver that ends commands gives back the slots that it has freed
 //!   before it sleeps ([`crate::command::slab::flush`]).
@@ -352,8 +356,11 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// True if commands of this driver are run by the threads that wait, in [`join`](Driver::join):
-    /// then every wait has to go through there.
+    /// True if commands of this driver are run by threads of others. If the driver also [needs
+    /// flushes](Driver::needs_flush), these are the threads that wait: every wait that may need it
+    /// joins it, in turn with other such drivers. [`join`](Driver::join) then calls
+    /// [`Waiter::doze`] when it has nothing to do, and returns when the waiter is late. Otherwise
+    /// a command is run in [`notify`](Driver::notify), by the thread that makes it ready.
     fn runs_on_waiting_threads(&self) -> bool {
         false
     }

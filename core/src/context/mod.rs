@@ -11,7 +11,7 @@ pub(crate) use shared::recycle_slots_if_due;
 use crate::device::Device;
 use crate::driver::{Driver, is_same};
 use crate::error::{Error, ErrorKind, Foreign, Result};
-use crate::event::{Event, watch_as_environment_says};
+use crate::event::{Event, stepped, watch_as_environment_says};
 use crate::memory::owner::{self, Objects, Owner};
 use crate::memory::pinned::HostBlock;
 use crate::memory::{Memory, MemoryRef, SpaceId};
@@ -86,6 +86,10 @@ impl Context {
         if owner::register(context) > 1 {
             flush::note_several_contexts();
         }
+        let machines = shared.drivers.iter();
+        let machines =
+            machines.filter(|driver| driver.runs_on_waiting_threads() && driver.needs_flush());
+        stepped::note(shared.id, machines.map(|driver| driver.clone() as _));
         Ok(Self(shared))
     }
 
@@ -209,7 +213,7 @@ impl Context {
             None => event.clone(),
             // In a child of fork other threads may have had the locks, and nothing takes the event.
             Some(_) if process::is_forked() => event.clone(),
-            Some(prefix) => turn_of(self.0.internal_queue(), event, prefix),
+            Some(prefix) => turn_of(&self.0, event, prefix),
         }
     }
 

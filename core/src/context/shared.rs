@@ -5,7 +5,7 @@ use crate::command::{Command, EventId, slab};
 use crate::device::Device;
 use crate::driver::{Driver, Notification};
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, stepped};
 use crate::limits::RETIRED_DUE;
 use crate::memory::owner::{self, Failures, Objects, Owner};
 use crate::memory::{MemoryRef, SpaceId, Unused};
@@ -40,15 +40,6 @@ impl ContextShared {
     #[inline]
     pub(crate) fn lost(&self) -> Option<&Error> {
         self.lost.get()
-    }
-
-    /// A driver of the context's that goes on only while threads join it: one with devices that
-    /// order commands themselves, and without a thread. Another driver's command may wait for one
-    /// of its commands, so every wait in the context joins it.
-    pub(crate) fn stepped(&self) -> Option<Arc<dyn Router>> {
-        let is_stepped =
-            |driver: &&Arc<dyn Driver>| driver.runs_on_waiting_threads() && driver.needs_flush();
-        Some(self.drivers.iter().find(is_stepped)?.clone())
     }
 
     /// The context's own queue, for commands that need no device.
@@ -158,6 +149,7 @@ impl Drop for ContextShared {
             return;
         }
         flush::forget_context(self.id);
+        stepped::forget_context(self.id);
     }
 }
 

@@ -92,7 +92,8 @@ struct Registry {
     blocked: Vec<Blocked>,
     /// User events that are not over, with a context whose commands wait for each.
     host_events: BTreeSet<(NonNull<Slot>, u32)>,
-    /// The number of host events that each context has.
+    /// The number of ends for which commands of each context wait, and which the host brings about:
+    /// of host events, and of leases.
     contexts: BTreeMap<u32, usize>,
     last: u64,
 }
@@ -133,7 +134,7 @@ fn note_anew(event: &Event, context: u32) {
         (known != UNNOTED).then_some(u64::from(context))
     });
     if noted.is_ok() && registry.host_events.insert((event.slot_pointer(), context)) {
-        *registry.contexts.entry(context).or_default() += 1;
+        registry.count_up(context);
     }
 }
 
@@ -147,18 +148,42 @@ pub(crate) fn forget_host_event(slot: &Slot) {
         let noted = registry
             .host_events
             .extract_if((slot, 0)..=(slot, u32::MAX), |_| true);
-        for (_, context) in noted {
-            if let Some(count) = registry.contexts.get_mut(&context) {
-                *count -= 1;
-                if *count == 0 {
-                    registry.contexts.remove(&context);
-                }
-            }
+        let contexts: SmallVec<[u32; 4]> = noted.map(|(_, context)| context).collect();
+        for context in contexts {
+            registry.count_down(context);
         }
     }
 }
 
-/// True if a command of one of these contexts waits for a user event.
+/// Counts, while it lives, a command of a context that the host ends.
+pub(crate) struct EndsByHost(u32);
+
+impl EndsByHost {
+    /// Counts a command of this context, which is not enqueued yet.
+    pub(crate) fn of(context: u32) -> Self {
+        registry().count_up(context);
+        Self(context)
+    }
+}
+
+impl Drop for EndsByHost {
+    fn drop(&mut self) {
+        // In a child of fork another thread may have had the lock.
+        if !crate::process::is_forked() {
+            registry().count_down(self.0);
+        }
+    }
+}
+
+/// Wakes the threads that sleep in their waits. They look after these, and sleep on.
+pub(super) fn wake_all() {
+    for blocked in &registry().blocked {
+        blocked.thread.unpark();
+    }
+}
+
+/// True if a command of one of these contexts waits for a user event, or for a command that the
+/// host ends.
 pub(crate) fn wait_for_host(contexts: &[u32]) -> bool {
     let registry = registry();
     contexts
@@ -431,6 +456,19 @@ impl Drop for Entry {
 }
 
 impl Registry {
+    fn count_up(&mut self, context: u32) {
+        *self.contexts.entry(context).or_default() += 1;
+    }
+
+    fn count_down(&mut self, context: u32) {
+        if let Some(count) = self.contexts.get_mut(&context) {
+            *count -= 1;
+            if *count == 0 {
+                self.contexts.remove(&context);
+            }
+        }
+    }
+
     fn forget(&mut self, number: u64) {
         if let Some(place) = self.blocked.iter().position(|it| it.number == number) {
             self.blocked.swap_remove(place);

@@ -1,15 +1,18 @@
 //! Events as users hold them: futures of commands.
 
 pub(crate) mod blocked;
+mod clock;
 pub(crate) mod polling;
+pub(crate) mod stepped;
 mod user;
 mod waiting;
 
 pub use blocked::wait_graph;
+pub use clock::{Clock, SystemClock};
 pub use user::UserEvent;
 pub use waiting::{
-    Armed, Clock, Joiner, SystemClock, Waiter, is_waiting, log_waits_longer_than, may_wait,
-    refuse_waits, replace_joiner, will_poll, work_alone, works_alone,
+    Armed, Joiner, Waiter, is_waiting, log_waits_longer_than, may_wait, refuse_waits,
+    replace_joiner, will_poll, work_alone, works_alone,
 };
 pub(crate) use waiting::{SeesTo, hand_over_needed, watch_as_environment_says};
 
@@ -21,13 +24,14 @@ use crate::notify::Closed;
 use crate::observers::{Action, Observer};
 use crate::queue::flush::flush_for;
 use crate::queue::place::Place;
+use clock::Deadline;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use waiting::{Deadline, join_first};
+use waiting::join_first;
 
 /// The event of a command: a future of its end, which can also be waited for,
 /// polled, given a callback, and cancelled while it does not run.
@@ -272,9 +276,7 @@ impl Event {
     }
 
     /// Waits until the first of `events` is over, however it ends; for so long at most, if it is
-    /// said. Of several drivers that [run on waiting
-    /// threads](crate::Driver::runs_on_waiting_threads) one is run: the first event's that has such
-    /// a one.
+    /// said.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could

@@ -2,7 +2,9 @@
 //! they are.
 
 use super::blocked::{self, Goal};
+use super::clock::{Clock, Deadline, SystemClock};
 use super::polling;
+use super::stepped::{self, Step};
 use super::{Event, Registration};
 use crate::command::{
     Command, enter_blocking_wait, hand_over_all, hand_over_found, has_ours, running, slab,
@@ -13,7 +15,7 @@ use crate::observers::{Action, Observer};
 use crate::panics::quietly;
 use crate::queue::flush::flush_for;
 use crate::queue::place::Place;
-use crate::router::{Router, Wait, is_same};
+use crate::router::{Router, Wait};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -21,85 +23,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-/// The clock of waits with a timeout.
-pub trait Clock: Sync {
-    /// The time now, since any fixed moment.
-    fn now(&self) -> Duration;
-
-    /// Sleeps until this thread is unparked, for so long at most.
-    fn park(&self, timeout: Duration) {
-        std::thread::park_timeout(timeout);
-    }
-}
-
-/// The system's monotonic clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        START.get_or_init(Instant::now).elapsed()
-    }
-}
-
-/// The time at which a wait is given up.
-#[derive(Clone, Copy)]
-pub(super) struct Deadline<'a> {
-    /// A user's clock; none if it is the system's.
-    clock: Option<&'a dyn Clock>,
-    time: Duration,
-}
-
-impl<'a> Deadline<'a> {
-    /// The deadline after this time, by the system's clock.
-    pub(super) fn after(timeout: Duration) -> Self {
-        Self {
-            clock: None,
-            time: SystemClock.now().saturating_add(timeout),
-        }
-    }
-
-    /// The deadline after this time, by a user's clock.
-    pub(super) fn by(clock: &'a dyn Clock, timeout: Duration) -> Self {
-        Self {
-            clock: Some(clock),
-            time: clock.now().saturating_add(timeout),
-        }
-    }
-
-    fn clock(self) -> &'a dyn Clock {
-        self.clock.unwrap_or(&SystemClock)
-    }
-}
+use std::time::Duration;
 
 /// Waits until the first of some events is over, or time is up.
 pub(super) fn join_first(events: &[&Event], deadline: Option<Deadline<'_>>) -> Result<()> {
     crate::process::check()?;
-    let mut drivers: SmallVec<[Arc<dyn Router>; 1]> = SmallVec::new();
+    let mut driver: Option<Arc<dyn Router>> = None;
     for event in events {
         let Some(queue) = event.queue() else {
             continue;
         };
-        let Some(driver) = queue.joined_unless(|| event.is_visible()) else {
+        let Some(its) = queue.router_unless(|| event.is_visible()) else {
             return Ok(());
         };
-        if !drivers.iter().any(|known| is_same(&**known, &*driver)) {
-            drivers.push(driver);
-        }
+        driver.get_or_insert(its);
     }
-    // One that gets nowhere without threads that wait, for the others do. Of several of these one
-    // is waited for alone.
-    let driver = drivers.iter().find(|driver| driver.is_run_by_waits());
-    let driver = driver.or(drivers.first()).map(|driver| &**driver);
+    let waiter = Waiter::new(Target::Events(events), deadline).joining(driver.as_deref());
     let happened = || events.iter().any(|event| event.is_visible());
     let blocking = enter_blocking_wait(deadline.is_some(), &happened, hand_over_needed)?;
-    let seen_to = SeesTo::join(driver.filter(|_| deadline.is_none()));
+    let seen_to = waiter.sees_to();
     flush_for(events.iter().map(|event| event.queue()));
     let _resumed = polling::while_waiting();
-    let joined = Waiter::new(Target::Events(events), deadline, driver).join();
+    let joined = waiter.join();
     drop(seen_to);
     drop(blocking);
     joined
@@ -123,7 +68,7 @@ pub(crate) struct SeesTo(*const ());
 
 impl SeesTo {
     /// Says that the thread joins this driver.
-    pub(crate) fn join(driver: Option<&dyn Router>) -> Self {
+    fn join(driver: Option<&dyn Router>) -> Self {
         // Else another driver says how it waits, or that it must not. Inside of a command the wait
         // may be refused, once all is flushed.
         let joins = || JOINER.get().is_none() && REFUSAL.get().is_none() && !running::is_inside();
@@ -196,7 +141,8 @@ pub struct Waiter<'a> {
     deadline: Option<Deadline<'a>>,
     /// The end of this part of a wait, by the system's clock: a user's may stand still.
     part_ends: Option<Duration>,
-    /// The driver of the goal, or of one of several events.
+    /// The driver of the goal, or of the first of several events; none if the thread has machines
+    /// to step, whatever the driver is.
     driver: Option<&'a dyn Router>,
     watch: Watch,
     /// The wait that this one is a part of.
@@ -220,6 +166,7 @@ struct Watch {
     refusal: OnceCell<Error>,
     /// The panic of the wait's clock.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
+    step: Step,
 }
 
 /// Times between two looks after a wait; the last is for all that follow.
@@ -229,6 +176,9 @@ const LOOKS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
 ];
+
+/// The time for which a thread sleeps that has machines to step.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Looks after which a wait hands over all that its thread was to run: a driver that runs it on the
 /// calling thread has another thread run it then.
@@ -357,22 +307,29 @@ impl<'a> Waiter<'a> {
     }
 
     pub(crate) fn for_queue(queue: &'static Place, driver: &'a dyn Router, end: u64) -> Self {
-        Self::new(Target::Queue(queue, end), None, Some(driver))
+        Self::new(Target::Queue(queue, end), None).joining(Some(driver))
     }
 
-    fn new(
-        target: Target<'a>,
-        deadline: Option<Deadline<'a>>,
-        driver: Option<&'a dyn Router>,
-    ) -> Self {
+    fn new(target: Target<'a>, deadline: Option<Deadline<'a>>) -> Self {
         Self {
             target,
             deadline,
             part_ends: None,
-            driver,
+            driver: None,
             watch: Watch::default(),
             whole: None,
         }
+    }
+
+    /// A wait that joins this driver, unless it steps machines.
+    fn joining(mut self, driver: Option<&'a dyn Router>) -> Self {
+        self.driver = driver.filter(|_| !self.is_stepped());
+        self
+    }
+
+    /// Says which driver this thread sees to, before the wait.
+    pub(crate) fn sees_to(&self) -> SeesTo {
+        SeesTo::join(self.driver.filter(|_| self.deadline.is_none()))
     }
 
     /// As this one, for so long at most: a part of it.
@@ -386,7 +343,7 @@ impl<'a> Waiter<'a> {
         Self {
             whole: Some(self.whole()),
             part_ends: self.part_ends.into_iter().chain([end]).min(),
-            ..Self::new(target, self.deadline, self.driver)
+            ..Self::new(target, self.deadline)
         }
     }
 
@@ -621,30 +578,48 @@ impl<'a> Waiter<'a> {
         unsafe { blocked::first_needed(&self.goal(), [slot].into_iter(), SHORT_SEARCH) }.is_some()
     }
 
-    /// True if the goal is brought about by threads that wait, in [`rest`](Waiter::rest) or in
-    /// [`Driver::join`](crate::Driver::join).
+    /// True if the wait may need a machine that only waiting threads step: a thread that
+    /// [sleeps](Waiter::sleep) does so.
     #[must_use]
     pub fn is_stepped(&self) -> bool {
-        self.stepped_by().is_some()
+        !self.machines().is_empty()
     }
 
-    fn stepped_by(&self) -> Option<&'a dyn Router> {
-        self.driver.filter(|driver| driver.is_run_by_waits())
+    /// The machines that the wait may need.
+    fn machines(&self) -> stepped::Machines {
+        match stepped::are_there_any() {
+            true => stepped::needed_for(self.queues().into_iter()),
+            false => stepped::Machines::new(),
+        }
     }
 
-    /// As [`sleep`](Waiter::sleep), for a thread that has nothing else to do any more. Brings about
-    /// the goal if threads that wait have to do that.
-    ///
-    /// # Errors
-    /// If waiting here could never end.
-    pub fn rest(&self) -> Result<()> {
-        match self.stepped_by() {
-            Some(driver) => driver.join_wait(self),
-            None => {
-                self.sleep();
-                Ok(())
+    /// Steps the machines that the wait may need, in turn, until each is idle or the wait is over.
+    /// True if there are any.
+    fn step(&self) -> bool {
+        let machines = self.machines();
+        for machine in &machines {
+            let stepped = self.step_of_machine().run(|| machine.join_wait(self));
+            if let Err(error) = stepped {
+                let _ = self.whole().watch.refusal.set(error);
+            }
+            if self.is_done() || self.is_late() {
+                break;
             }
         }
+        !machines.is_empty()
+    }
+
+    fn step_of_machine(&self) -> &Step {
+        &self.whole().watch.step
+    }
+
+    /// As [`sleep`](Waiter::sleep), for the end of a [`Joiner`].
+    ///
+    /// # Errors
+    /// None.
+    pub fn rest(&self) -> Result<()> {
+        self.sleep();
+        Ok(())
     }
 
     /// # Errors
@@ -658,16 +633,18 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// True if time is up.
+    /// True if time is up, or the thread is to step another machine.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        self.part_ends.is_some_and(|end| SystemClock.now() >= end)
+        self.step_of_machine().is_over()
+            || self.part_ends.is_some_and(|end| SystemClock.now() >= end)
             || self
                 .deadline
                 .is_some_and(|deadline| self.read(deadline.clock()) >= deadline.time)
     }
 
-    /// Looks for a while, then sleeps, until it is done or time is up.
+    /// Looks for a while, then sleeps, until it is done or time is up. Steps the machines that the
+    /// wait may need.
     pub fn sleep(&self) {
         self.sleep_and(|| None);
     }
@@ -676,6 +653,13 @@ impl<'a> Waiter<'a> {
     /// does that: it is called before each time the thread is parked, and gives the longest time to
     /// park. It may have the thread unparked, too.
     pub fn sleep_and(&self, see_to: impl FnMut() -> Option<Duration>) {
+        if self.is_stepped() {
+            // To look does not help: this thread brings about the goal.
+            if let Some(armed) = self.arm() {
+                self.park_armed(&armed, see_to);
+            }
+            return;
+        }
         // An event is looked at in a line that only its end writes. A queue's progress is written
         // by every command: there a thread waits to be told.
         match &self.target {
@@ -705,8 +689,15 @@ impl<'a> Waiter<'a> {
     }
 
     fn park_armed(&self, armed: &Armed<'_>, mut see_to: impl FnMut() -> Option<Duration>) {
+        if self.step_of_machine().end() {
+            return;
+        }
         slab::flush();
         while !armed.is_done() {
+            let is_stepped = self.step();
+            if armed.is_done() {
+                break;
+            }
             let most = match see_to() {
                 // A thread that always has something else to do is late all the same.
                 Some(Duration::ZERO) if self.is_late() => break,
@@ -720,7 +711,10 @@ impl<'a> Waiter<'a> {
             let part = self
                 .part_ends
                 .map(|end| end.saturating_sub(SystemClock.now()));
-            let most = part.map_or(most, |part| part.min(most));
+            let most = part
+                .into_iter()
+                .chain(is_stepped.then_some(MOMENT))
+                .fold(most, Duration::min);
             match self.deadline {
                 None => std::thread::park_timeout(most),
                 Some(deadline) => {
@@ -761,12 +755,17 @@ impl<'a> Waiter<'a> {
         is_needed
     }
 
-    /// Sleeps for a short while at most, or until this thread is unparked.
+    /// Sleeps for a short while at most, or until this thread is unparked. A driver whose machine
+    /// the thread steps calls it when the machine is idle. The wait is [late](Waiter::is_late)
+    /// then, so that the thread can step other machines.
     pub fn doze(&self) {
+        if self.step_of_machine().end() {
+            return;
+        }
         let _ = self.until_look();
         match self.deadline {
-            None => std::thread::park_timeout(Duration::from_millis(1)),
-            Some(deadline) => self.park_by(deadline.clock(), Duration::from_millis(1)),
+            None => std::thread::park_timeout(MOMENT),
+            Some(deadline) => self.park_by(deadline.clock(), MOMENT),
         }
         self.look(true);
     }
@@ -784,10 +783,11 @@ impl<'a> Waiter<'a> {
             .is_some_and(|deadline| deadline.clock.is_some())
     }
 
-    /// True if it does not wait for ever.
+    /// True if it does not wait for ever, or the thread is in the step of a machine.
     #[must_use]
     pub fn has_deadline(&self) -> bool {
-        self.deadline.is_some() || self.part_ends.is_some()
+        let is_limited = self.deadline.is_some() || self.part_ends.is_some();
+        is_limited || self.step_of_machine().is_going()
     }
 
     /// True if it may be done before other work that its thread could do meanwhile: time may be up,

@@ -25,6 +25,7 @@ use crate::context::Context;
 use crate::device::{Device, DeviceKind, DeviceProperties};
 use crate::driver::{CommandRef, Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::blocked::EndsByHost;
 use crate::event::{Event, UserEvent, Waiter};
 use crate::memory::access::Access;
 use crate::native::panicked;
@@ -174,10 +175,20 @@ impl HostQueue {
         waits: &[Event],
         begin: impl FnOnce(Option<HostLease>) + Send + 'static,
     ) -> Result<Event> {
+        crate::process::check()?;
         let request = Request {
             accesses: &[access],
             waits,
             ..Request::default()
+        };
+        // From before the enqueue: a command that is enqueued later may be needed for the end, and
+        // a wait must know that when it flushes.
+        let ends = EndsByHost::of(self.queue.shared().context_number());
+        let begin = |mut lent: Option<HostLease>| {
+            if let Some(lent) = &mut lent {
+                lent.ends = Some(ends);
+            }
+            begin(lent);
         };
         let body = Lending(Box::new(Some(Box::new(begin))));
         self.queue.enqueue(body, 1, &request)
@@ -249,6 +260,8 @@ pub struct HostLease {
     bytes: RawArgument,
     command: Option<Command>,
     begun: Arc<Mutex<Begun>>,
+    /// None of a lease that its function cannot keep.
+    ends: Option<EndsByHost>,
 }
 
 /// True if what a lease was given to still runs. It runs inside of the command, which does not end
@@ -521,6 +534,7 @@ fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
             bytes,
             command: Some(command),
             begun: begun.clone(),
+            ends: None,
         }),
         Err(error) => {
             *lock(&begun) = Begun::GivenBack(command, Err(error));

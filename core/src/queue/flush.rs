@@ -14,7 +14,8 @@
 //!    as it takes an event of the other one into its list of waits ([`note_waits`]).
 //! 3. All contexts, if the wait may depend on the host: it is for a
 //!    [`UserEvent`](crate::UserEvent), or a command of one of these contexts waits for one that is
-//!    not over.
+//!    not over, or bytes of one of these contexts are lent to the host, now or later
+//!    ([`HostQueue::lend`]).
 //!
 //! Nothing that the wait needs stays unflushed. A command waits for another one for one of these
 //! reasons, and each is covered:
@@ -29,11 +30,18 @@
 //!   enqueue refuses another context's object. A context's own queues count as its queues.
 //! * An event in its list of waits: of the same context (rule 1), of another one (rule 2), or the
 //!   host's (rule 3). A marker that joins a list is enqueued after the list was noted.
+//! * The end of a lease, which any code gives back (rule 3). A lease is counted from before its
+//!   command is enqueued. (No command waits for a mapping: it is refused while the mapping is there.)
 //! * Code inside of it that waits. That code is a wait of its own, which flushes as this one does.
 //!
 //! Links are noted before the waiting command is registered, so a wait for this command, or for one
 //! that waits for it, finds them. A link lasts as long as both of its contexts. When one of the
-//! contexts ends, all its commands are over, and nobody waits for them any more.
+//! contexts ends, all its commands are over that others may wait for: each keeps its queue, and a
+//! queue its context. A context's own queue does not. Of the commands there, others wait for turns
+//! of events, which keep the context themselves (`turn_of`), and for helpers of commands that do.
+//!
+//! A driver may also go on only while threads wait (`event::stepped`). A wait steps such drivers of
+//! the same contexts, so it is covered for the same reasons.
 //!
 //! An enqueue on another thread may have taken its number in the queue, so that a wait for the
 //! whole queue counts it, and be submitted only after the wait has flushed. And a user event may be
@@ -54,6 +62,7 @@
 //!    queues.
 //!
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
+//! [`HostQueue::lend`]: crate::memory::mapping::HostQueue::lend
 
 use super::place::{Place, QueueShared};
 use crate::command::{KeptCallbacks, contain};
@@ -148,7 +157,7 @@ pub(crate) fn note_several_contexts() {
     ARE_SEVERAL.store(true, Ordering::SeqCst);
 }
 
-/// A context's commands are over, and there will be no more: its links go.
+/// A context ends: its links go.
 pub(crate) fn forget_context(number: u32) {
     let mut registry = lock(&REGISTRY);
     registry
@@ -187,7 +196,7 @@ fn note_wait(own: u32, event: &Event, other: u32) {
 }
 
 /// Some contexts.
-type Numbers = SmallVec<[u32; 4]>;
+pub(crate) type Numbers = SmallVec<[u32; 4]>;
 
 /// Gives these contexts, and all that are linked from them.
 fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
@@ -216,15 +225,25 @@ pub(crate) fn flush_for(queues: impl IntoIterator<Item = Option<&'static Place>>
     flush_contexts(contexts.collect(), true);
 }
 
+/// The contexts that a wait for commands of these queues may need; `None` if that is all of them.
+pub(crate) fn needed_for(queues: impl Iterator<Item = Option<&'static Place>>) -> Option<Numbers> {
+    let contexts = queues.map(|queue| queue.map(Place::context_number));
+    needed(contexts.collect(), true)
+}
+
+/// As [`needed_for`], of contexts; `None` stands for the host's event.
+fn needed(contexts: Option<Numbers>, for_host: bool) -> Option<Numbers> {
+    let contexts = contexts.map(|contexts| linked(contexts, &lock(&REGISTRY).links));
+    contexts.filter(|contexts| !for_host || !blocked::wait_for_host(contexts))
+}
+
 #[cold]
 fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
     if crate::process::is_forked() {
         // Drivers have no threads here, and others may have had their locks.
         return;
     }
-    let contexts = contexts.map(|contexts| linked(contexts, &lock(&REGISTRY).links));
-    // None: all of them.
-    let contexts = contexts.filter(|contexts| !for_host || !blocked::wait_for_host(contexts));
+    let contexts = needed(contexts, for_host);
     let mut wanted: Vec<Visit> = Vec::new();
     {
         let mut registry = lock(&REGISTRY);

@@ -25,7 +25,7 @@ use crate::context::ContextShared;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::error::{ErrorKind, Result};
-use crate::event::{SeesTo, Waiter, hand_over_needed, polling};
+use crate::event::{Waiter, hand_over_needed, polling};
 use crate::memory::SpaceId;
 use crate::observers::{Action, Observer};
 use flush::flush_for;
@@ -188,12 +188,6 @@ impl Queue {
             let name = device.as_ref().map_or("host", Device::name);
             crate::trace::name_queue(id, &format!("queue {id} on {name}"));
         }
-        let stepped = match &context {
-            // A wait joins the queue's own driver, if that goes on only so.
-            _ if driver.runs_on_waiting_threads() && driver.needs_flush() => None,
-            ContextLink::Counted(context) => context.stepped(),
-            ContextLink::Own(context) => context.upgrade().and_then(|context| context.stepped()),
-        };
         let head = Head {
             context_id: match &context {
                 ContextLink::Counted(context) => context.id(),
@@ -219,7 +213,6 @@ impl Queue {
             options,
             dirty: AtomicBool::new(false),
             id,
-            stepped,
             links: Box::new(Links {
                 driver,
                 device,
@@ -263,11 +256,10 @@ impl Queue {
         let end = self.place.progress.end();
         let happened = || self.place.progress.reached(end);
         let _blocking = enter_blocking_wait(false, &happened, hand_over_needed)?;
-        let driver = self.shared().head().joined();
-        let _seen_to = SeesTo::join(Some(&**driver));
+        let waiter = Waiter::for_queue(self.place, &**self.shared().router(), end);
+        let _seen_to = waiter.sees_to();
         flush_for([Some(self.place)]);
         let _resumed = polling::while_waiting();
-        let waiter = Waiter::for_queue(self.place, &**driver, end);
         waiter.join()?;
         if waiter.is_done() {
             Ok(())

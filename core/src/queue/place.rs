@@ -84,9 +84,6 @@ pub(crate) struct Head {
     pub(crate) needs_flush: bool,
     pub(crate) dirty: AtomicBool,
     pub(crate) id: u32,
-    /// The driver that a wait for its commands joins, if not its own: one of the context that goes
-    /// on only there.
-    pub(crate) stepped: Option<Arc<dyn Router>>,
     /// The parts of the floor of queues: a `Links` (`queue`).
     pub(crate) links: Box<dyn Any + Send + Sync>,
 }
@@ -105,11 +102,6 @@ pub fn route_to(driver: *const ()) -> u64 {
 }
 
 impl Head {
-    /// The driver that a wait for commands of the queue joins.
-    pub(crate) fn joined(&self) -> &Arc<dyn Router> {
-        self.stepped.as_ref().unwrap_or(&self.router)
-    }
-
     fn route(&self) -> u64 {
         let (driver, device) = self.owner;
         if device == 0 && self.options.priority == Priority::Normal {
@@ -305,15 +297,15 @@ impl Place {
         described.unwrap_or_else(|| "a queue that has ended".to_owned())
     }
 
-    /// The driver that a wait joins, unless `is_finished` says that the command of this queue that
+    /// The driver of the queue here, unless `is_finished` says that the command of this queue that
     /// the caller knows of is over: then the queue may be gone.
-    pub(crate) fn joined_unless(
+    pub(crate) fn router_unless(
         &self,
         is_finished: impl FnOnce() -> bool,
     ) -> Option<Arc<dyn Router>> {
         // A command that is not over keeps its queue; with the lock held, the
         // queue stays even if the command ends meanwhile.
-        self.look(|head| (!is_finished()).then(|| head.joined().clone()))?
+        self.look(|head| (!is_finished()).then(|| head.router.clone()))?
     }
 
     /// Makes the place available to another queue, and gives the head of the one that was here.

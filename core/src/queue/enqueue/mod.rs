@@ -66,15 +66,15 @@
 //! * *Last drop of a buffer, last drop of a queue, a watcher of the host.* They wait for commands,
 //!   and no command waits for them.
 //! * *Mapping, turn of the host.* A turn is made of commands and explicit waits, each as above. The
-//!   host ends it, as it ends a user event.
+//!   host ends it, as it ends a user event: a mapping, for which no command waits, and a lease.
 //! * *Grant of a mapping.* This marker waits for a user event of the core's own, which ends as the
 //!   holder becomes ready. It is a part of the holder's end for the others, so it has the holder's
 //!   point, and the marker, which is enqueued after the holder, a later one.
 //! * *Eviction.* It reads an idle object under a user event of its own and waits for no command.
 //!   The thread that completes the event waits for the device's memory alone.
 //!
-//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a
-//! command that code is running, which may wait for an event by itself. The second kind is looked
+//! Edges that lead out of the graph of commands remain: a user event, which code completes, a lease,
+//! which code gives back, and a command that code is running, which may wait for an event by itself. The second kind is looked
 //! for as the code begins to wait (`event::waiting`).
 //!
 //! Both the locks of step 4 and the number of step 5 are needed. If the number came first, another
@@ -106,6 +106,7 @@ use crate::command::{
     Command, EventId, Gathering, ToDrivers, call_back, dispatch, is_done_by_anyone,
     resolve_watchers, wake,
 };
+use crate::context::ContextShared;
 use crate::driver::{CommandRef, Notification, Submission};
 use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::{Event, SeesTo};
@@ -123,6 +124,7 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use waits::is_of_domain;
 
@@ -802,11 +804,17 @@ fn hand_over_with_helpers(
 }
 
 /// An event that is over when another one is, and all commands with numbers below `end` in the
-/// queue there. It fails with the other one alone.
-pub(crate) fn turn_of(queue: &Queue, event: &Event, prefix: (&'static super::Place, u64)) -> Event {
+/// queue there. It fails with the other one alone. It keeps the context, whose own queue it is in,
+/// until it is over: a wait for it needs the context's links.
+pub(crate) fn turn_of(
+    context: &Arc<ContextShared>,
+    event: &Event,
+    prefix: (&'static super::Place, u64),
+) -> Event {
+    let queue = context.internal_queue();
     // The event may be another context's, and so are the commands before it in its queue.
     note_waits(queue.shared(), std::slice::from_ref(event));
-    let slot = construct_marker(queue.shared(), ());
+    let slot = construct_marker(queue.shared(), context.clone());
     // SAFETY: under construction by this thread.
     unsafe { slot.as_ref() }
         .references

@@ -3,10 +3,12 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::{Configuration, RacePolicy};
+use quipu_scheduler::event::wait_graph;
 use quipu_scheduler::operation::{HostMemory, NativeKernel};
 use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
@@ -19,6 +21,15 @@ use quipu_scheduler::{
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits on a thread of its own. Panics if the wait does not end.
+pub(crate) fn ends<R: Send + 'static>(wait: impl FnOnce() -> R + Send + 'static) -> R {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(wait()));
+    let outcome = told.recv_timeout(PATIENCE);
+    outcome.unwrap_or_else(|_| panic!("hangs: {}", wait_graph()))
 }
 
 /// A simulated machine with a context over all of its devices.
