@@ -174,14 +174,18 @@ impl GivenBack {
 
 /// A command behind a lease that begins after `waits`, and that a command of another context gives
 /// back.
-fn behind_a_lease(here: &(Context, Queue), there: &Queue, waits: &[Event]) -> Result<Event> {
+fn behind_a_lease(
+    here: &(Context, Queue),
+    host: &HostQueue,
+    there: &Queue,
+    waits: &[Event],
+) -> Result<Event> {
     let (context, queue) = here;
     let memory = context.memory(8)?;
     let accesses = [Access::whole(&memory, AccessMode::ReadWrite)];
     let state = GivenBack::default();
     let lends = state.clone();
-    let lent = HostQueue::new(context)?.lend(accesses[0], waits, move |lease| lends.lent(lease));
-    drop(lent?);
+    drop(host.lend(accesses[0], waits, move |lease| lends.lent(lease))?);
     let asks = move |_: &[_]| {
         state.ask();
         Ok(())
@@ -199,11 +203,12 @@ fn a_lease_that_another_context_gives_back_is_flushed_for() {
     let _alone = alone();
     let here = place(false);
     let (_there, theirs) = place(true);
-    let event = behind_a_lease(&here, &theirs, &[]).unwrap();
+    let host = HostQueue::new(&here.0).unwrap();
+    let event = behind_a_lease(&here, &host, &theirs, &[]).unwrap();
     ends(move || event.wait()).unwrap();
 }
 
-/// It flushes once, before the lease has begun.
+/// The callback's owner flushes once, before the lease has begun.
 #[test]
 fn a_callback_behind_a_lease_has_it_flushed_for() {
     let _alone = alone();
@@ -211,7 +216,8 @@ fn a_callback_behind_a_lease_has_it_flushed_for() {
     let (_there, theirs) = place(true);
     let (_third, before) = place(true);
     let begins = task(&before, &[]);
-    let event = behind_a_lease(&here, &theirs, &[begins]).unwrap();
+    let host = HostQueue::new(&here.0).unwrap();
+    let event = behind_a_lease(&here, &host, &theirs, &[begins]).unwrap();
     let (tell, told) = mpsc::channel();
     event.on_complete(move |result| tell.send(result).unwrap());
     told.recv_timeout(PATIENCE).unwrap().unwrap();

@@ -168,7 +168,7 @@ impl HostQueue {
     ///
     /// # Errors
     /// If the range is out of bounds or mapped, or belongs to another context, or the context is
-    /// lost.
+    /// lost; in a child of `fork`.
     pub fn lend(
         &self,
         access: Access<'_>,
