@@ -290,6 +290,9 @@ functions! {
     LLVMBuildExtractValue(builder: Builder, whole: Value, at: c_uint, name: *const c_char) -> Value;
     LLVMSetNUW(arithmetic: Value, set: c_int);
     LLVMSetNSW(arithmetic: Value, set: c_int);
+    LLVMGetNUW(arithmetic: Value) -> c_int;
+    LLVMGetNSW(arithmetic: Value) -> c_int;
+    LLVMGetIsDisjoint(or: Value) -> c_int;
     LLVMGetInsertBlock(builder: Builder) -> Block;
     LLVMBuildICmp(builder: Builder, predicate: c_int, left: Value, right: Value, name: *const c_char) -> Value;
     LLVMBuildSelect(builder: Builder, condition: Value, yes: Value, no: Value, name: *const c_char) -> Value;

@@ -40,9 +40,6 @@ impl Step {
                 c"-jump-threading-threshold=0",
                 // What is the same for a group is asked outside of the loop over its work-items.
                 c"-unswitch-threshold=300",
-                // Accesses that are marked as independent of other work-items' have no order within
-                // one, for the pass that makes one access of several.
-                c"-enable-interleaved-mem-accesses=false",
             ],
         }
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::features::{FEATURES, Feature, Need};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use quipu_threads::Start;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::c_uint;
 use std::io::Write;
 use std::path::Path;
@@ -37,6 +37,9 @@ const NOT_KEPT: [&str; 5] = ["noinline", "optnone", "minsize", "optsize", "alway
 /// alone: others write to the memory by the same parameter, and a barrier is where their writes
 /// arrive.
 const RESTRICTED: &str = "noalias";
+
+/// The attribute that such a parameter of a kernel has instead.
+const RESTRICTED_FOR_ITEM: &str = "quipu-restrict";
 
 /// Links the bitcode of several texts, which lies in pieces of these lengths.
 pub(super) fn link(tools: &Tools, pieces: &[u8], lengths: &[usize]) -> Result<Vec<u8>, Fault> {
@@ -534,6 +537,20 @@ pub(super) fn by_value(function: Value, index: usize) -> Option<Type> {
     attribute.some().map(LLVMGetTypeAttributeValue)
 }
 
+/// The parameters of a kernel that are the only way of a work-item to their memory.
+pub(super) fn restricted(kernel: Value) -> HashSet<Value> {
+    let name = RESTRICTED_FOR_ITEM;
+    let is_restricted = |index: &u32| {
+        let (start, length) = (name.as_ptr().cast(), name.len() as u32);
+        let attribute = LLVMGetStringAttributeAtIndex(kernel, *index, start, length);
+        attribute.some().is_some()
+    };
+    let all = (1..).zip(parameters(kernel));
+    all.filter(|(index, _)| is_restricted(index))
+        .map(|(_, parameter)| parameter)
+        .collect()
+}
+
 /// Gives each work-item a copy of its own of structures that are passed by value: it may write to
 /// them.
 fn own_arguments(context: Context, _module: Module, kernel: Value, machine: Machine) {
@@ -583,7 +600,14 @@ fn make_inline(context: Context, module: Module, kernels: &[String]) {
         }
         let restricted = attribute_kind(RESTRICTED);
         for index in 1..=LLVMCountParams(function) {
-            LLVMRemoveEnumAttributeAtIndex(function, index, restricted);
+            let is_restricted = LLVMGetEnumAttributeAtIndex(function, index, restricted);
+            if is_restricted.some().is_some() {
+                LLVMRemoveEnumAttributeAtIndex(function, index, restricted);
+                let name = RESTRICTED_FOR_ITEM;
+                let (start, length) = (name.as_ptr().cast(), name.len() as u32);
+                let instead = LLVMCreateStringAttribute(context, start, length, start, 0);
+                LLVMAddAttributeAtIndex(function, index, instead);
+            }
         }
         for block in blocks(function) {
             for instruction in block.instructions() {

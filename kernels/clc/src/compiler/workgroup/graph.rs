@@ -257,6 +257,45 @@ impl Graph {
         self.dominator[at].filter(|up| *up != at)
     }
 
+    /// A number for each node: a work-item comes to it after those with lower ones, but where it goes
+    /// round a loop again.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let count = self.nodes.len();
+        let loops = self.loops();
+        // How many loops a node is in that another one is in, too.
+        let depth = |at: usize, to: usize| {
+            let both = loops.iter().filter(|of| of.nodes[at] && of.nodes[to]);
+            both.count()
+        };
+        let mut order = vec![usize::MAX; count];
+        let mut seen = vec![false; count];
+        let mut last = count;
+        // Nodes with those next ones that are still to be visited, of which the last is visited first:
+        // the one that leaves most loops.
+        let visit = |at: usize| {
+            let mut next = self.nodes[at].next.clone();
+            next.sort_by_key(|to| std::cmp::Reverse(depth(at, *to)));
+            (at, next)
+        };
+        let mut open = vec![visit(0)];
+        seen[0] = true;
+        while let Some((at, next)) = open.last_mut() {
+            match next.pop() {
+                Some(to) if seen[to] => {}
+                Some(to) => {
+                    seen[to] = true;
+                    open.push(visit(to));
+                }
+                None => {
+                    last -= 1;
+                    order[*at] = last;
+                    open.pop();
+                }
+            }
+        }
+        order
+    }
+
     /// The loops, each with a header that dominates it.
     pub(super) fn loops(&self) -> Vec<Loop> {
         let mut loops: Vec<Loop> = Vec::new();

@@ -32,6 +32,7 @@
 //!     without the test.
 //! 13. [`waits`]: there are no inner cuts where a work-item may hold what others wait for, by
 //!     atomic operations.
+//! 14. [`stages`]: accesses of a work-item's that no other one of it may be moved past.
 
 mod access;
 mod common;
@@ -41,6 +42,7 @@ mod guard;
 mod notes;
 mod private;
 mod small_arrays;
+mod stages;
 pub(super) mod sub_groups;
 mod uniform;
 mod unroll;

@@ -27,7 +27,7 @@ pub(super) struct Apart {
 impl Apart {
     pub(super) fn new(graph: &Graph, targets: &BTreeSet<usize>, places: Value) -> Self {
         let mut all: Vec<usize> = targets.iter().copied().collect();
-        let order = order(graph);
+        let order = graph.order();
         let loops = graph.loops();
         let stops = |from: &&usize| graph.stops(**from);
         all.sort_by_key(|at| {
@@ -77,45 +77,6 @@ pub(super) fn cuts(graph: &Graph) -> BTreeMap<(usize, usize), Cut> {
     });
     let ways = stops.iter().map(|at| (*at, graph.nodes[*at].next[0]));
     ways.chain(again).map(|way| (way, Cut::Outer)).collect()
-}
-
-/// A number for each node: a work-item comes to it after those with lower ones, but where it goes
-/// round a loop again.
-fn order(graph: &Graph) -> Vec<usize> {
-    let count = graph.nodes.len();
-    let loops = graph.loops();
-    // How many loops a node is in that another one is in, too.
-    let depth = |at: usize, to: usize| {
-        let both = loops.iter().filter(|of| of.nodes[at] && of.nodes[to]);
-        both.count()
-    };
-    let mut order = vec![usize::MAX; count];
-    let mut seen = vec![false; count];
-    let mut last = count;
-    // Nodes with those next ones that are still to be visited, of which the last is visited first:
-    // the one that leaves most loops.
-    let visit = |at: usize| {
-        let mut next = graph.nodes[at].next.clone();
-        next.sort_by_key(|to| std::cmp::Reverse(depth(at, *to)));
-        (at, next)
-    };
-    let mut open = vec![visit(0)];
-    seen[0] = true;
-    while let Some((at, next)) = open.last_mut() {
-        match next.pop() {
-            Some(to) if seen[to] => {}
-            Some(to) => {
-                seen[to] = true;
-                open.push(visit(to));
-            }
-            None => {
-                last -= 1;
-                order[*at] = last;
-                open.pop();
-            }
-        }
-    }
-    order
 }
 
 impl Emitter {

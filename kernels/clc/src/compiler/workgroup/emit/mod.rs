@@ -19,6 +19,7 @@
 //! variables were kept; where it ends, they are kept.
 
 mod apart;
+mod hidden;
 mod loops;
 mod nodes;
 mod notes;
@@ -96,6 +97,9 @@ pub(super) struct Emitter {
     /// them.
     cyclic: HashSet<Value>,
     hidden: HashMap<Value, Value>,
+    /// Numbers that are nothing, by stages of accesses, and arguments with `restrict`.
+    nothings: Vec<Value>,
+    restricted: HashSet<Value>,
     /// Memory of each work-item's own that lies side by side.
     side_by_side: SideBySide,
     /// The memory through which collective functions exchange values: 8 bytes for each work-item,
@@ -133,6 +137,8 @@ struct Version<'a> {
     homes: Vec<Option<Value>>,
     /// Nodes of loops that one work-item goes round after the other.
     one_by_one: Vec<bool>,
+    /// See [`Graph::order`].
+    order: Vec<usize>,
     /// The memory of variables across outer cuts: an array of all work-items, or, of uniform ones,
     /// a place.
     outer: HashMap<usize, Value>,
@@ -272,6 +278,8 @@ impl Emitter {
             current: None,
             cyclic: cyclic(kernel),
             hidden: HashMap::new(),
+            nothings: Vec::new(),
+            restricted: program::restricted(kernel),
             side_by_side: SideBySide::of(kernel, layout),
             slots: Value::NULL,
             result: Value::NULL,
@@ -359,22 +367,6 @@ impl Emitter {
         }
         self.go_on(here);
         alloca
-    }
-
-    /// A constant as a number that the optimiser does not know.
-    fn hidden(&mut self, constant: Value) -> Value {
-        if let Some(hidden) = self.hidden.get(&constant) {
-            return *hidden;
-        }
-        let place = self.alloca(constant.ty(), false);
-        let here = self.here();
-        self.go_on(self.allocas);
-        LLVMBuildStore(self.builder, constant, place);
-        let hidden = self.load(constant.ty(), place);
-        LLVMSetVolatile(hidden, 1);
-        self.go_on(here);
-        self.hidden.insert(constant, hidden);
-        hidden
     }
 
     fn load(&self, of: Type, from: Value) -> Value {
@@ -690,6 +682,7 @@ impl Emitter {
         let number = self.int(32);
         let mut version = Version {
             one_by_one,
+            order: graph.order(),
             homes: vec![None; variables.all.len()],
             outer: HashMap::new(),
             private: HashMap::new(),

@@ -4,6 +4,7 @@ use super::super::access::{Plain, Registers, gathers_words, is_atomic_in_local, 
 use super::super::common::Common;
 use super::super::graph::End;
 use super::super::private::parts_of;
+use super::super::stages::Stage;
 use super::super::variables::{Variable, is_leaf};
 use super::super::waits::is_shared;
 use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version};
@@ -287,11 +288,12 @@ impl Emitter {
         blocks.insert(key.0, self.block("node"));
         LLVMBuildBr(self.builder, blocks[&key.0]);
         let mut region = Vec::new();
+        let stages = self.stages(version, key.0);
         while let Some(at) = open.pop() {
             region.push(at);
             self.go_on(blocks[&at]);
             let mut known = HashMap::new();
-            self.instructions(version, item, at, &mut known);
+            self.instructions(version, item, at, &mut known, &stages);
             let mut node = version.graph.nodes[at].clone();
             if let Some((branch, way)) = assumed
                 && node.end == End::Branch(Some(branch))
@@ -464,6 +466,7 @@ impl Emitter {
         item: &Item,
         at: usize,
         known: &mut HashMap<Value, Value>,
+        stages: &HashMap<Value, Stage>,
     ) {
         let node = version.graph.nodes[at].clone();
         for phi in &node.phis {
@@ -520,6 +523,9 @@ impl Emitter {
                 && !version.differs.order.holds(at)
             {
                 self.independent(copy, item);
+                if let Some(stage) = stages.get(instruction) {
+                    self.set_stage(copy, *stage, item);
+                }
             }
             self.set_home(version, *instruction, copy);
         }

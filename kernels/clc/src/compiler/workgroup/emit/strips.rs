@@ -330,20 +330,11 @@ impl Emitter {
         start: usize,
         taken: &HashMap<usize, Value>,
     ) -> Option<Split> {
-        let mut region = vec![start];
-        let (mut at, mut comes_back) = (0, false);
-        while let Some(node) = region.get(at).copied() {
-            at += 1;
-            for to in &version.graph.nodes[node].next {
-                if version.cuts.contains_key(&(node, *to)) {
-                    continue;
-                }
-                comes_back |= *to == start;
-                if !region.contains(to) {
-                    region.push(*to);
-                }
-            }
-        }
+        let region = version.region(start);
+        let comes_back = region.iter().any(|at| {
+            let next = &version.graph.nodes[*at].next;
+            next.contains(&start) && !version.cuts.contains_key(&(*at, start))
+        });
         if comes_back {
             return None;
         }
