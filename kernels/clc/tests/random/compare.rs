@@ -87,10 +87,11 @@ pub(crate) fn outcomes(reference: &Reference, programs: &[&Program]) -> Vec<Outc
     each.collect()
 }
 
-/// The numbers of elements of a kernel's memory: `in`, `out`, `mem`, `totals`.
+/// The numbers of elements of a kernel's memory: `in`, `out`, `mem`, `totals`. What work-items have
+/// of their own lies behind what they give out.
 fn sizes(program: &Program) -> [usize; 4] {
     let items = program.items() * program.groups.iter().product::<usize>();
-    [items, items, items, 5]
+    [items, 3 * items, items, 5]
 }
 
 fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
@@ -108,7 +109,8 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             let mut shared = [0_u32; MOST_ITEMS];
             let [out, mem, totals] = memory;
             let given = given.as_ptr().cast_mut().cast();
-            let memory = [given, out, mem, totals, shared.as_mut_ptr().cast()];
+            let own = out.wrapping_byte_add(8 * read);
+            let memory = [given, out, mem, totals, shared.as_mut_ptr().cast(), own];
             right.run(program, memory, backwards)
         });
         match ran {
@@ -127,6 +129,7 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             program.numbers.1.to_ne_bytes(),
         );
         let [first, second] = [first, second].map(|bytes| bytes.map(MaybeUninit::new));
+        let own = out.wrapping_byte_add(8 * read);
         let arguments = [
             Argument::Memory(given.as_ptr().cast_mut().cast()),
             Argument::Memory(out.cast()),
@@ -135,6 +138,8 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             Argument::Local(4 * MOST_ITEMS as u64),
             Argument::Value(&first),
             Argument::Value(&second),
+            Argument::Memory(own.cast()),
+            Argument::Memory(own.cast()),
         ];
         // SAFETY: the program stays within its arguments, which nobody else has.
         unsafe { kernel.run(&grid, &arguments, 0..grid.groups().iter().product()) }

@@ -9,7 +9,7 @@
 
 enum { MOST = 256, STACK = 1 << 20 };
 
-typedef void Kernel(const void *, void *, void *, void *, void *, int, unsigned);
+typedef void Kernel(const void *, void *, void *, void *, void *, int, unsigned, void *, void *);
 
 static struct {
     Kernel *kernel;
@@ -45,7 +45,7 @@ void barrier(unsigned fences) { (void)fences; wait_here(__builtin_return_address
 
 static void one(void) {
     void **a = launch.arguments;
-    launch.kernel(a[0], a[1], a[2], a[3], a[4], *(int *)a[5], *(unsigned *)a[6]);
+    launch.kernel(a[0], a[1], a[2], a[3], a[4], *(int *)a[5], *(unsigned *)a[6], a[7], a[8]);
     is_through[launch.now] = 1;
     waits_at[launch.now] = NULL;
 }

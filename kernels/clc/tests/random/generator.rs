@@ -205,6 +205,13 @@ impl Generator {
              mem[g] = in[g] * 3u;"
                 .to_owned(),
         )];
+        first.push(Fixed(format!(
+            "const size_t place = get_local_linear_id(), at = (size_t)group * n + place;\n\
+             local uint parts[{}];\n\
+             union {{ uint w[4]; uchar b[16]; ushort s[8]; ulong d[2]; }} both;\n\
+             for (uint k = 0; k < 4u; k++) own[4 * at + k] = parts[4 * place + k] = both.w[k] = in[g] * (k + 5u);",
+            4 * MOST_ITEMS
+        )));
         for _ in 0..self.random.below(3) {
             let of = Type::any(&mut self.random);
             let array = self.name("t");
@@ -238,9 +245,13 @@ impl Generator {
         first.extend(self.statements(place, 14));
         let known: Vec<Variable> = self.variables[before..].to_vec();
         first.extend(known.iter().map(|it| Text(hashed(&it.name, it.of))));
+        first.push(Text(
+            "for (uint k = 0; k < 4u; k++) h = h * 31ul + parts[4 * place + k] + 7ul * both.w[k];"
+                .to_owned(),
+        ));
         first.push(Fixed("out[g] = h;".to_owned()));
         let head = format!(
-            "kernel void {name}(global const uint *in, global ulong *out, global uint *mem, global uint *totals, local uint *shared, int u, uint m) {{"
+            "kernel void {name}(global const uint *in, global ulong *out, global uint *mem, global uint *totals, local uint *shared, int u, uint m, global uint *own, global uint *same) {{"
         );
         Nested {
             parts: vec![(head, first)],
@@ -272,7 +283,7 @@ impl Generator {
     fn statement(&mut self, place: Place) -> Vec<Statement> {
         let kernel = place.gives.is_none();
         let can_nest = place.depth < 4;
-        let one = match self.random.below(32) {
+        let one = match self.random.below(34) {
             0..=3 => self.declaration(place),
             4..=7 => self.assignment(place),
             8 | 9 if can_nest => self.branch(place, false),
@@ -302,6 +313,7 @@ impl Generator {
             }
             29 => self.returned(place),
             30 if can_nest && place.together => self.branch(place, true),
+            31 | 32 if kernel => self.owned(place),
             _ => self.assignment(place),
         };
         vec![one]
@@ -771,6 +783,52 @@ impl Generator {
         }
         let taken = self.converted_to(target.of, &format!("{name}[{at}]"), of);
         Text(format!("{} = {taken};", target.name))
+    }
+
+    /// A few accesses of what a work-item has of its own, as numbers of several sizes: in a buffer
+    /// that two arguments are of, in local memory, and in a union.
+    fn owned(&mut self, place: Place) -> Statement {
+        const VIEWS: [(Scalar, usize, &str); 5] = [
+            (Scalar::Uint, 4, "w"),
+            (Scalar::Uint, 4, "w"),
+            (Scalar::Uchar, 16, "b"),
+            (Scalar::Ushort, 8, "s"),
+            (Scalar::Ulong, 2, "d"),
+        ];
+        let memory = self.random.one_of(&["own", "own", "parts", "both"]);
+        let place = Place {
+            together: false,
+            ..place
+        };
+        let mut text = String::new();
+        for _ in 0..2 + self.random.below(4) {
+            let (of, count, member) = self.random.one_of(&VIEWS);
+            let of = Type::one(of);
+            let at = match self.random.below(3) {
+                0 => {
+                    let same = self.random.percent(50);
+                    format!("({}) % {count}u", self.expression(Type::UINT, 1, same))
+                }
+                _ => format!("{}u", self.random.below(count)),
+            };
+            let element = match memory {
+                "own" => {
+                    let pointer = self.random.one_of(&["own", "same"]);
+                    format!("((global {of} *){pointer})[{count} * at + {at}]")
+                }
+                "parts" => format!("((local {of} *)parts)[{count} * place + {at}]"),
+                _ => format!("both.{member}[{at}]"),
+            };
+            let target = self.target(place);
+            text += &match target {
+                Some(target) if self.random.percent(50) => {
+                    let taken = self.converted_to(target.of, &element, of);
+                    format!("{} = {taken};\n", target.name)
+                }
+                _ => format!("{element} = ({of})({});\n", self.expression(of, 1, false)),
+            };
+        }
+        Text(text)
     }
 
     /// Work-items return: all, or, where that may be, some.

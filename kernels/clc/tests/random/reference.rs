@@ -129,13 +129,15 @@ impl Compiled {
     pub(crate) fn run(
         &self,
         program: &Program,
-        memory: [*mut c_void; 5],
+        memory: [*mut c_void; 6],
         backwards: bool,
     ) -> Result<(), String> {
         let (mut first, mut second) = program.numbers;
-        let mut arguments = memory.to_vec();
+        let [.., own] = memory;
+        let mut arguments = memory[..5].to_vec();
         arguments.push((&raw mut first).cast());
         arguments.push((&raw mut second).cast());
+        arguments.extend([own; 2]);
         // SAFETY: `fibres.c` and the program define functions of these types, which stay within the
         // arguments.
         let status = unsafe {

@@ -1,18 +1,17 @@
 //! The order of a work-item's own accesses, where the optimiser makes one access of several.
 //!
 //! The loop over work-items says of its accesses that those of one work-item do not depend on those
-//! of another. The pass that makes one access of several, as of `a[2 * i]` and `a[2 * i + 1]`, takes
-//! that for more: it has reads come with the first of them, and writes with the last one, whatever
-//! lies in between.
+//! of another. One of the optimiser's passes makes one access of several, as of `a[2 * i]` and
+//! `a[2 * i + 1]`. It takes the loop's word for more: it has reads come with the first of them, and
+//! writes with the last one, whatever lies in between.
 //!
 //! So each such access is of a *stage*. Between two reads of a stage nothing writes to what they
 //! read, and between two writes of one nothing reads or writes what they write. The addresses of a
-//! stage are moved by a number of its own, which is nothing, and of which the optimiser does not
-//! know that. Accesses of two stages are then at no distance that it knows, and it leaves them
-//! apart.
+//! stage are moved by a number of its own. The number is nothing, but the optimiser does not know
+//! that. So it knows no distance between accesses of two stages, and leaves them apart.
 //!
 //! In a loop that it may unroll, a write of one turn lies between accesses of two others. Their
-//! addresses are moved by a number that seems to change from one work-item to the next, and each
+//! addresses are moved by a number that seems to change from one work-item to the next, so each
 //! stays an access of its own.
 
 use super::graph::Graph;
@@ -198,11 +197,8 @@ impl Stages<'_> {
     fn place(&self, address: Value) -> (u32, Option<Object>, Option<Sum>) {
         let mut distance = Some(Sum::default());
         let mut at = address;
-        loop {
-            let from = match at.opcode() {
-                Some(op::GEP | op::BIT_CAST | op::ADDRESS_SPACE_CAST) => LLVMGetOperand(at, 0),
-                _ => break,
-            };
+        while let Some(op::GEP | op::BIT_CAST | op::ADDRESS_SPACE_CAST) = at.opcode() {
+            let from = LLVMGetOperand(at, 0);
             if at.opcode() == Some(op::GEP) {
                 let parts = parts_of(at, self.layout);
                 if from.callee().as_deref() == Some("__q_local")
