@@ -462,6 +462,7 @@ pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u
         tools: tools.clone(),
         kernel: kernel.to_owned(),
         capability,
+        library: cache_folder(),
     };
     match ask(Some(&key), &request, bitcode)? {
         (Answer::Ptx, text) => Ok(text),

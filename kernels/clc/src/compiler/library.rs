@@ -19,7 +19,8 @@ const TEXT: &str = concat!(
     include_str!("builtins.cl"),
     include_str!("half.cl"),
     include_str!("later.cl"),
-    include_str!("sub_groups.cl")
+    include_str!("sub_groups.cl"),
+    include_str!("double.cl")
 );
 
 /// The name of a function of the language whose mangled name this is: `sqrt` of `_Z4sqrtf`.
@@ -188,22 +189,87 @@ pub(super) fn link(
         }
         before = names;
         for part in wanted {
-            if let Some(bitcode) = compiled(tools, &part, folder, is_wide)? {
-                let mut other = Module::NULL;
-                let bitcode = llvm::buffer(&bitcode);
-                let is_read = LLVMGetBitcodeModuleInContext2(context, bitcode, &raw mut other) == 0;
-                if is_read {
-                    LLVMSetTarget(other, LLVMGetTarget(module));
-                    LLVMSetDataLayout(other, LLVMGetDataLayoutStr(module));
-                }
-                if !is_read || LLVMLinkModules2(module, other) != 0 {
-                    return Err(Fault::Failed(format!(
-                        "the built-in functions of '{part}' cannot be linked"
-                    )));
-                }
+            if let Some(other) = loaded(context, module, tools, &part, folder, is_wide)?
+                && LLVMLinkModules2(module, other) != 0
+            {
+                return Err(Fault::Failed(format!(
+                    "the built-in functions of '{part}' cannot be linked"
+                )));
             }
         }
     }
+}
+
+/// Links the mathematical functions that a module asks the system for, for devices without one. So
+/// are those that LLVM has as functions of its own.
+pub(super) fn link_mathematics(
+    context: Context,
+    module: Module,
+    tools: &Tools,
+    folder: Option<&Path>,
+) -> Result<(), Fault> {
+    let absent = missing(module);
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let Some(other) = loaded(context, module, tools, "system", folder, false)? else {
+        return Ok(());
+    };
+    for function in absent {
+        let name = function.name();
+        let own = format!("{MATHEMATICS}{}", of_system(&name));
+        if name == own || other.function(&own).is_none() {
+            continue;
+        }
+        let named = module.function(&own).unwrap_or_else(|| {
+            let of = LLVMGlobalGetValueType(function);
+            LLVMAddFunction(module, text(&own).as_ptr(), of)
+        });
+        LLVMReplaceAllUsesWith(function, named);
+    }
+    match LLVMLinkModules2(module, other) {
+        0 => Ok(()),
+        _ => Err(Fault::Failed(
+            "the mathematical functions cannot be linked".to_owned(),
+        )),
+    }
+}
+
+/// The system's name of a function: `sinf` of `llvm.sin.f32`.
+fn of_system(name: &str) -> String {
+    let Some(own) = name.strip_prefix("llvm.") else {
+        return name.to_owned();
+    };
+    let mut words = own.split('.');
+    let of = words.next().unwrap_or_default();
+    match words.next() {
+        Some("f64") => of.to_owned(),
+        Some("f32") => format!("{of}f"),
+        _ => name.to_owned(),
+    }
+}
+
+/// A part, to be linked to a module; none if there is no such part.
+fn loaded(
+    context: Context,
+    module: Module,
+    tools: &Tools,
+    part: &str,
+    folder: Option<&Path>,
+    is_wide: bool,
+) -> Result<Option<Module>, Fault> {
+    let Some(bitcode) = compiled(tools, part, folder, is_wide)? else {
+        return Ok(None);
+    };
+    let mut other = Module::NULL;
+    if LLVMGetBitcodeModuleInContext2(context, llvm::buffer(&bitcode), &raw mut other) != 0 {
+        return Err(Fault::Failed(format!(
+            "the built-in functions of '{part}' cannot be read"
+        )));
+    }
+    LLVMSetTarget(other, LLVMGetTarget(module));
+    LLVMSetDataLayout(other, LLVMGetDataLayoutStr(module));
+    Ok(Some(other))
 }
 
 /// The types that numbers are converted to.

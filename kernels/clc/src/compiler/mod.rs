@@ -122,6 +122,8 @@ pub(crate) enum Request {
         kernel: String,
         /// The compute capability of the devices, such as 90.
         capability: u32,
+        /// The folder where compiled built-in functions are kept.
+        library: Option<PathBuf>,
     },
 }
 
@@ -312,9 +314,10 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             tools,
             kernel,
             capability,
+            library,
         } => Ok((
             Answer::Ptx,
-            ptx::compile(&tools, bitcode, &kernel, capability)?,
+            ptx::compile(&tools, bitcode, &kernel, capability, library.as_deref())?,
         )),
     }
 }

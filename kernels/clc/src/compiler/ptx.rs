@@ -12,8 +12,9 @@
 //! 4. Atomic accesses keep their orders by barriers of memory ([`orders`]).
 //! 5. The size that a kernel requires of its groups is written as PTX's `.reqntid`.
 //! 6. `printf` becomes the function of their driver ([`print`]).
-//! 7. Functions that are still called and not there are refused by name: mathematical functions of
-//!    the system's library, images and sub-groups among them.
+//! 7. Mathematical functions of the system's library become those of `double.cl`.
+//! 8. Functions that are still called and not there are refused by name: images and sub-groups
+//!    among them.
 
 mod orders;
 mod print;
@@ -25,17 +26,12 @@ use super::workgroup::sub_groups;
 use super::{Fault, library, llvm};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::Path;
 
 /// The target of LLVM.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// The latest compute capability that LLVM 18 makes code for. Later devices run its PTX.
 const LATEST: u32 = 90;
-/// Functions of LLVM that processors have by the system's library, and that it has no code for
-/// here.
-const WITHOUT_CODE: [&str; 14] = [
-    "sin", "cos", "tan", "asin", "acos", "atan", "exp", "exp2", "exp10", "log", "log2", "log10",
-    "pow", "powi",
-];
 /// The address spaces of local memory, in `spir64` and in PTX.
 const LOCAL: &str = " addrspace(3)";
 
@@ -127,6 +123,7 @@ pub(super) fn compile(
     bitcode: &[u8],
     kernel: &str,
     capability: u32,
+    library: Option<&Path>,
 ) -> Result<Vec<u8>, Fault> {
     load_llvm(tools, Step::Read)?;
     for part in ["TargetInfo", "Target", "TargetMC", "AsmPrinter"] {
@@ -138,6 +135,7 @@ pub(super) fn compile(
     }
     let context = LLVMContextCreate();
     let module = parse(context, bitcode)?;
+    library::link_mathematics(context, module, tools, library)?;
     let function = module
         .function(kernel)
         .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
@@ -213,24 +211,17 @@ fn parsed(context: Context, text: &str) -> Result<Module, Fault> {
 fn refuse_missing(module: Module) -> Result<(), Fault> {
     for function in library::missing(module) {
         let name = function.name();
-        if name == print::FUNCTION {
+        if name == print::FUNCTION || name.starts_with("llvm.") {
             continue;
         }
-        let name = match name.strip_prefix("llvm.") {
-            Some(own) => match own.split('.').next() {
-                Some(of) if WITHOUT_CODE.contains(&of) => of,
-                _ => continue,
-            },
-            None => name.strip_prefix(library::MATHEMATICS).unwrap_or(&name),
-        };
         // What the work-group passes would replace.
         let name = match name.starts_with("__q_") {
             true => "of a sub-group or work-group",
-            false => name,
+            false => &name,
         };
         return Err(Fault::Refused(format!(
             "error: function '{}' is not supported on NVIDIA's GPUs by this driver; use the device of NVIDIA's OpenCL \
-             (`opencl:0`), or a function that needs no library of the system's",
+             (`opencl:0`)",
             library::shown(name)
         )));
     }
