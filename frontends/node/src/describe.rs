@@ -1,6 +1,7 @@
 //! Descriptions of devices in the protocol's words.
 
 use crate::session::runs_texts;
+use quipu_clc::LinkedKernel;
 use quipu_kernel_ir::{KernelText, Module};
 use quipu_protocol::limits::{LARGE, MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
 use quipu_protocol::message::{self, DeviceBits, DeviceDetails, Takes, presentable};
@@ -48,7 +49,7 @@ pub(crate) fn described<R>(
                 message::Device {
                     number: number as u32,
                     kind: kind(properties.kind),
-                    takes: takes(device, kernels),
+                    takes: takes(device, kernels, devices),
                     multiprocessors: properties.multiprocessors,
                     clock_mhz: properties.clock_mhz.unwrap_or(0),
                     max_grid_blocks: properties.max_grid_blocks,
@@ -84,21 +85,24 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
     }
 }
 
-/// The programs that a device takes.
-fn takes(device: &Device, kernels: &str) -> Takes {
+/// The programs that a device takes, one of all that the node has.
+fn takes(device: &Device, kernels: &str, all: &[Device]) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
-    // A node's NVIDIA GPUs have such programs by NVIDIA's OpenCL: CUDA's driver would have the
-    // session start the compiler.
-    let has_compiler = driver.takes_code(TypeId::of::<KernelText>()) && driver.name() != "cuda";
-    if has_compiler || runs_texts(device) {
+    let is_native = runs_texts(device);
+    let is_twice = driver.name() == "cuda" && all.iter().any(is_nvidias);
+    let compiles = |of| is_native || driver.takes_code(of) && !is_twice;
+    if compiles(TypeId::of::<KernelText>()) {
         takes |= Takes::OPENCL_C;
     }
-    if runs_texts(device) {
-        takes |= Takes::PARTS | Takes::IMAGES;
+    if compiles(TypeId::of::<LinkedKernel>()) {
+        takes |= Takes::PARTS;
         if quipu_clc::takes_spirv() {
             takes |= Takes::SPIRV;
         }
+    }
+    if is_native {
+        takes |= Takes::IMAGES;
     }
     // What the node's program has natively it also has as a module.
     if driver.runs_native_code() || driver.takes_code(TypeId::of::<Module>()) {
@@ -111,6 +115,14 @@ fn takes(device: &Device, kernels: &str) -> Takes {
         takes |= text_features(device);
     }
     Takes(takes)
+}
+
+/// True for a GPU of NVIDIA's OpenCL. Programs for OpenCL have such GPUs once, by that.
+fn is_nvidias(device: &Device) -> bool {
+    let properties = device.properties();
+    device.driver_name() == "opencl"
+        && properties.kind == DeviceKind::Gpu
+        && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }
 
 /// The details of a device for programs in OpenCL C, as its driver says. This machine's compiler
@@ -177,7 +189,7 @@ mod tests {
     fn a_processor_that_takes_texts_takes_all_that_the_compiler_has() {
         let driver: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
         let devices = Device::all_of(&driver).unwrap();
-        let told = takes(&devices[0], "").0;
+        let told = takes(&devices[0], "", &devices).0;
         let wanted = match told & Takes::OPENCL_C {
             0 => 0,
             _ => Takes::TEXT_FEATURES,

@@ -1,8 +1,7 @@
 //! A launch's kernel, and how long it takes.
 
-use super::text::TextLaunch;
+use super::text::{Code, TextLaunch};
 use crate::watch::Stopwatch;
-use quipu_kernel_ir::KernelText;
 use quipu_scheduler::access::Argument;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::portable::PortableKernel;
@@ -74,7 +73,8 @@ pub(crate) struct NodeKernel(Arc<Kind>);
 pub(crate) enum Kind {
     /// A text, on this machine's processors.
     Compiled(TextLaunch),
-    Text(Arc<KernelText>, CodeKey, Passed, Option<Stopwatch>),
+    /// The same, on a device whose driver compiles it.
+    Text(Code, CodeKey, Passed, Option<Stopwatch>),
     BuiltIn(Arc<BuiltIn>, CodeKey, Passed),
     Native(Box<dyn NativeKernel>, Times),
     /// A kernel of the node's own, on a device that runs no native code.
@@ -180,7 +180,7 @@ unsafe impl PortableKernel for NodeKernel {
 
     fn code_type(&self) -> TypeId {
         match &*self.0 {
-            Kind::Text(..) => TypeId::of::<KernelText>(),
+            Kind::Text(code, ..) => code.code_type(),
             Kind::BuiltIn(..) => TypeId::of::<BuiltIn>(),
             Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => self
                 .printed()
@@ -190,7 +190,7 @@ unsafe impl PortableKernel for NodeKernel {
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         match &*self.0 {
-            Kind::Text(text, ..) => Ok(text.clone()),
+            Kind::Text(code, ..) => Ok(code.for_driver()),
             Kind::BuiltIn(kernel, ..) => Ok(kernel.clone()),
             Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => {
                 self.printed().map_or_else(is_native, PortableKernel::code)

@@ -20,7 +20,6 @@ use quipu_scheduler::{
     BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, Event, MemoryRef, Passed,
     Priority, Queue, QueueOptions, Result,
 };
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
@@ -341,21 +340,25 @@ impl Objects {
                 );
                 Ok(NodeKernel::new(Kind::Compiled(launch)))
             }
-            Some(Program::Code(Code::Linked(kernel), ..)) => {
-                return unsupported(
-                    format!("link a program for kernel '{}'", kernel.entry),
-                    "launch it on one of the node's processors, or make the program of one text",
-                );
-            }
-            Some(Program::Code(Code::Text(text), key, _)) => {
-                if !device.driver().takes_code(TypeId::of::<KernelText>()) {
-                    return unsupported(
-                        format!("compile kernel '{}' in OpenCL C", text.entry),
-                        "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
-                    );
+            Some(Program::Code(code, key, _)) => {
+                let driver = device.driver();
+                match code {
+                    _ if driver.takes_code(code.code_type()) => {}
+                    Code::Linked(kernel) => {
+                        return unsupported(
+                            format!("link a program for kernel '{}'", kernel.entry),
+                            "launch it on one of the node's processors, or make the program of one text",
+                        );
+                    }
+                    Code::Text(text) => {
+                        return unsupported(
+                            format!("compile kernel '{}' in OpenCL C", text.entry),
+                            "launch a kernel that the node's program has natively, or use one of its OpenCL devices",
+                        );
+                    }
                 }
                 let limit = self.compiling.clone();
-                let kind = Kind::Text(text.clone(), *key, passed.clone(), limit);
+                let kind = Kind::Text(code.clone(), *key, passed.clone(), limit);
                 Ok(NodeKernel::new(kind))
             }
             Some(Program::BuiltIn(code, key)) => {

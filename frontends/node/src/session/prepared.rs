@@ -118,6 +118,7 @@ impl Index<usize> for PreparedLaunches {
 #[cfg(test)]
 mod tests {
     use super::super::kernel::Kind;
+    use super::super::text::Code;
     use super::*;
     use quipu_kernel_ir::{KernelText, TextLanguage};
     use quipu_protocol::message::Word;
@@ -134,7 +135,7 @@ mod tests {
         });
         let key = CodeKey::of::<Kind>(0);
         Prepared {
-            kernel: NodeKernel::new(Kind::Text(text, key, Passed::default(), None)),
+            kernel: NodeKernel::new(Kind::Text(Code::Text(text), key, Passed::default(), None)),
             groups,
             uses: SmallVec::new(),
         }

@@ -8,7 +8,7 @@ use crate::watch::Stopwatch;
 use quipu_clc::{ClcError, Kernel, LinkedKernel, Program};
 use quipu_kernel_ir::KernelText;
 use quipu_scheduler::{Device, Error, ErrorKind, Passed, RawArgument, Result};
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +26,22 @@ impl Code {
         match self {
             Self::Text(text) => &text.entry,
             Self::Linked(kernel) => &kernel.entry,
+        }
+    }
+
+    /// The type of the code, by which a driver takes it.
+    pub(super) fn code_type(&self) -> TypeId {
+        match self {
+            Self::Text(_) => TypeId::of::<KernelText>(),
+            Self::Linked(_) => TypeId::of::<LinkedKernel>(),
+        }
+    }
+
+    /// The code for a driver that compiles it.
+    pub(super) fn for_driver(&self) -> Arc<dyn Any + Send + Sync> {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Linked(kernel) => kernel.clone(),
         }
     }
 

@@ -25,8 +25,10 @@ fn main() {
     }
     // Nothing is made before: a session's process comes here, too.
     let folder = std::env::temp_dir().join(format!("quipu-serves.{}", std::process::id()));
-    if std::env::args().any(|argument| argument == opencl::SESSION) {
-        panic!("{:?}", opencl::server(&folder).start());
+    for devices in opencl::ALL {
+        if std::env::args().any(|argument| argument == devices.session) {
+            panic!("{:?}", opencl::server(devices, &folder).start());
+        }
     }
     let started = server(served(), &folder).start();
     let serving = match started {
@@ -45,12 +47,12 @@ fn main() {
     drop(node);
     std::fs::remove_dir_all(&folder).unwrap();
 
-    for server in [
-        opencl::server(&folder),
-        opencl::server(&folder).one_process(),
-    ] {
-        opencl::check(server.start(), &folder);
-        std::fs::remove_dir_all(&folder).unwrap();
+    for devices in opencl::ALL {
+        let server = || opencl::server(devices, &folder);
+        for server in [server(), server().one_process()] {
+            opencl::check(devices, server.start(), &folder);
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
     }
 
     let alone = without_a_node(&[]);

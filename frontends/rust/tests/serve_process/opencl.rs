@@ -1,19 +1,51 @@
-//! A node's OpenCL devices: kernels are texts, or kernels of the node's program as its driver
-//! prints them. The compiler works in the sandbox of the session's process.
+//! A node's devices whose drivers compile, those of OpenCL and of CUDA: kernels are texts, or
+//! kernels of the node's program as the driver prints them. The compiler works in the sandbox of
+//! the session's process.
 
 use crate::forms;
 use crate::kernels::{region, scale, served};
 use crate::loopback::Loopback;
 use quipu::prelude::*;
 use quipu::serve::Server;
-use quipu::{DeviceKind, ErrorKind};
+use quipu::{DeviceKind, ErrorKind, PlatformBuilder};
 use std::path::Path;
 
-/// The argument by which this program is started for a session of a node of these devices.
-pub(crate) const SESSION: &str = "--opencl";
+/// The devices of a driver.
+#[derive(Clone, Copy)]
+pub(crate) struct Devices {
+    /// The argument by which this program is started for a session of a node of these devices.
+    pub(crate) session: &'static str,
+    name: &'static str,
+    find: fn() -> quipu::Result<Vec<Device>>,
+    /// What to do if there are none, unless tests may leave them out.
+    wanted: fn() -> Option<&'static str>,
+}
 
-fn devices() -> quipu::Result<Vec<Device>> {
-    let platform = Platform::builder().without_embedded().opencl(true);
+pub(crate) const ALL: [Devices; 2] = [
+    Devices {
+        session: "--opencl",
+        name: "OpenCL",
+        find: || all_of(Platform::builder().without_embedded().opencl(true)),
+        wanted: || {
+            let without = std::env::var("QUIPU_TEST_WITHOUT_OPENCL");
+            let may_be_absent = without.is_ok_and(|value| value == "1");
+            (!may_be_absent).then_some(
+                "Install one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1",
+            )
+        },
+    },
+    Devices {
+        session: "--cuda",
+        name: "CUDA",
+        find: || all_of(Platform::builder().without_embedded().cuda(true)),
+        wanted: || {
+            let is_wanted = std::env::var("QUIPU_TEST_CUDA").is_ok();
+            is_wanted.then_some("QUIPU_TEST_CUDA is set")
+        },
+    },
+];
+
+fn all_of(platform: PlatformBuilder) -> quipu::Result<Vec<Device>> {
     let platform = platform.build_available();
     if platform.devices().is_empty() {
         return Err(platform.unavailable()[0].error.clone());
@@ -21,31 +53,39 @@ fn devices() -> quipu::Result<Vec<Device>> {
     Ok(platform.devices().to_vec())
 }
 
-pub(crate) fn server(folder: &Path) -> Server {
+pub(crate) fn server(devices: Devices, folder: &Path) -> Server {
     Server::new(served())
         .address("127.0.0.1:0")
         .name("node")
         .folder(folder.join("node"))
-        .devices(devices)
-        .session_arguments([SESSION])
+        .devices(devices.find)
+        .session_arguments([devices.session])
 }
 
 /// Checks a node, if there is such a device here.
-pub(crate) fn check(serving: quipu::Result<quipu::serve::Serving>, folder: &Path) {
+pub(crate) fn check(
+    devices: Devices,
+    serving: quipu::Result<quipu::serve::Serving>,
+    folder: &Path,
+) {
     let serving = match serving {
         Ok(serving) => serving,
         Err(why) => {
-            assert!(
-                std::env::var("QUIPU_TEST_WITHOUT_OPENCL").is_ok_and(|value| value == "1"),
-                "{why}\nInstall one (Debian: pocl-opencl-icd ocl-icd-libopencl1), or set QUIPU_TEST_WITHOUT_OPENCL=1"
-            );
-            eprintln!("\n*** NOT TESTED: OpenCL devices of nodes. {why}\n");
+            if let Some(wanted) = (devices.wanted)() {
+                panic!("{why}\n{wanted}");
+            }
+            eprintln!("\n*** NOT TESTED: {} devices of nodes. {why}\n", devices.name);
             return;
         }
     };
     let node = Loopback::of(serving, folder.to_owned());
-    texts(&node);
-    errors(&node);
+    // The driver `cuda` compiles texts by clang and LLVM.
+    if devices.name == "OpenCL" || quipu_clc::is_available() {
+        texts(&node);
+        errors(&node);
+    } else {
+        eprintln!("\n*** NOT TESTED: OpenCL C on CUDA devices of nodes. There is no LLVM.\n");
+    }
     // What is computed to the same bits on every device, of one launch after another, also of the
     // same program.
     for _ in 0..2 {
