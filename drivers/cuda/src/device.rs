@@ -421,7 +421,10 @@ impl VendorDevice for Device {
     fn text_features(&self) -> TextFeatures {
         TextFeatures {
             doubles: true,
+            halves: true,
             wide_atomics: true,
+            optional_language: true,
+            extended_language: true,
             denormals: true,
             fused_multiply_add: true,
             vendor_number: Some(NVIDIA),

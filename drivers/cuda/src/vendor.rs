@@ -8,7 +8,7 @@ use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Stream};
 use crate::program::{self, Compiled};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
-use quipu_clc::{LinkedKernel, SpirV};
+use quipu_clc::{Image, LinkedKernel, SpirV};
 use quipu_device_queue::batch::Plan;
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
@@ -233,7 +233,11 @@ impl Vendor for Cuda {
     }
 
     fn takes_code(&self, of: TypeId) -> bool {
-        let programs = [TypeId::of::<KernelText>(), TypeId::of::<LinkedKernel>()];
+        let programs = [
+            TypeId::of::<KernelText>(),
+            TypeId::of::<LinkedKernel>(),
+            TypeId::of::<Image>(),
+        ];
         of == TypeId::of::<Module>()
             || programs.contains(&of) && quipu_clc::is_available()
             || of == TypeId::of::<SpirV>() && quipu_clc::takes_spirv()

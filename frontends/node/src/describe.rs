@@ -1,7 +1,7 @@
 //! Descriptions of devices in the protocol's words.
 
 use crate::session::runs_texts;
-use quipu_clc::LinkedKernel;
+use quipu_clc::{Image, LinkedKernel};
 use quipu_kernel_ir::{KernelText, Module};
 use quipu_protocol::limits::{LARGE, MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
 use quipu_protocol::message::{self, DeviceBits, DeviceDetails, Takes, presentable};
@@ -101,7 +101,7 @@ fn takes(device: &Device, kernels: &str, all: &[Device]) -> Takes {
             takes |= Takes::SPIRV;
         }
     }
-    if is_native {
+    if compiles(TypeId::of::<Image>()) {
         takes |= Takes::IMAGES;
     }
     // What the node's program has natively it also has as a module.

@@ -83,6 +83,8 @@ const LEAST_ATOMICS: cl_device_atomic_capabilities =
 /// The most sub-groups of a work-group on processors, where a kernel takes ballots: each has as
 /// many work-items as a ballot bits.
 const MOST_SUB_GROUPS: cl_uint = MOST_ITEMS as cl_uint / 128;
+/// The most work-items of a sub-group on GPUs whose kernels the compiler for processors makes.
+pub(crate) const SUB_GROUP_ON_GPUS: u32 = 32;
 
 /// A question under a name that patterns may have.
 const PACKED_PROPERTIES: cl_device_info =
@@ -145,15 +147,17 @@ impl Device {
         self.core.driver().device_takes_code(self.core.index(), of)
     }
 
-    /// True if the compiler for processors makes its kernels, here or on a node.
+    /// True if the compiler for processors makes its kernels, here or on a node. Of GPUs it makes
+    /// those in PTX, and the limits are the GPU's.
     pub(crate) fn has_own_compiler(&self) -> bool {
-        self.is_native() || self.takes_code(TypeId::of::<quipu_clc::Image>())
+        let is_gpu = matches!(self.core.properties().kind, DeviceKind::Gpu);
+        self.has_images() && !is_gpu
     }
 
     /// True if its kernels may have images: only the compiler for processors makes what reads and
     /// writes them.
     pub(crate) fn has_images(&self) -> bool {
-        self.has_own_compiler()
+        self.is_native() || self.takes_code(TypeId::of::<quipu_clc::Image>())
     }
 
     /// True if a device can have kernels in OpenCL C.
@@ -585,7 +589,11 @@ impl Device {
                 answer.truth(features().optional_language)
             }
             CL_DEVICE_MAX_NUM_SUB_GROUPS => {
-                let most = if features().extended_language { MOST_SUB_GROUPS } else { 1 };
+                let most = match features().extended_language {
+                    true if self.has_own_compiler() => MOST_SUB_GROUPS,
+                    true => (self.most_items() as cl_uint).div_ceil(SUB_GROUP_ON_GPUS),
+                    false => 1,
+                };
                 answer.value::<cl_uint>(if features().optional_language { most } else { 0 })
             }
             CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),

@@ -2,7 +2,7 @@
 
 use crate::code::{Code, Result, create, ensure, entry, fail, list};
 use crate::context::Context;
-use crate::device::Device;
+use crate::device::{Device, SUB_GROUP_ON_GPUS};
 use crate::enqueue::Launch;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
@@ -679,7 +679,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
         let code = kernel.code_for(device);
         let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
         // Other compilers do not say how they divide a group into sub-groups.
-        ensure(device.has_own_compiler(), CL_INVALID_OPERATION)?;
+        ensure(device.features().extended_language, CL_INVALID_OPERATION)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
         let given = || {
@@ -688,8 +688,10 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
             let given = given.filter(|given| (1..=3).contains(&given.len()));
             given.ok_or(Code(CL_INVALID_VALUE))
         };
-        // A work-group is one sub-group, unless the kernel has smaller ones.
-        let least = code.info.sub_group_size;
+        // A work-group is one sub-group, unless the kernel has smaller ones. On GPUs they are warps
+        // at most.
+        let warp = (!device.has_own_compiler()).then_some(SUB_GROUP_ON_GPUS);
+        let least = code.info.sub_group_size.into_iter().chain(warp).min();
         let least = least.map(|items| (items as usize).max(1));
         let items = |of: &[usize]| of.iter().copied().fold(1_usize, usize::saturating_mul);
         match name {

@@ -453,8 +453,14 @@ pub(crate) fn compile(
     }
 }
 
-/// The PTX of a kernel for devices of a compute capability, such as 90.
-pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u8>, ClcError> {
+/// The PTX of a kernel for devices of a compute capability, such as 90. The parameters of these
+/// numbers are images.
+pub(crate) fn ptx(
+    bitcode: &[u8],
+    kernel: &str,
+    capability: u32,
+    images: Vec<usize>,
+) -> Result<Vec<u8>, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let what = format!("ptx {kernel} {capability}");
     let key = Key::new(identity(tools), &what, bitcode);
@@ -462,6 +468,7 @@ pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u
         tools: tools.clone(),
         kernel: kernel.to_owned(),
         capability,
+        images,
         library: cache_folder(),
     };
     match ask(Some(&key), &request, bitcode)? {

@@ -127,7 +127,8 @@ impl Kernel {
                 continue;
             }
             let layout = match parameters.next() {
-                Some(PassedParameter::Value(bytes)) => layout(bytes),
+                // SAFETY: a value that is passed where an image is wanted is its layout.
+                Some(PassedParameter::Value(bytes)) => unsafe { Image::passed_layout(bytes) },
                 _ => None,
             };
             let (Some(memory), Some(layout)) = (memory, layout) else {
@@ -143,12 +144,17 @@ impl Kernel {
     }
 }
 
-/// The layout of an image that is passed as a value.
-fn layout(bytes: &[MaybeUninit<u8>]) -> Option<[u8; Image::LAYOUT_BYTES]> {
-    let bytes: &[MaybeUninit<u8>; Image::LAYOUT_BYTES] = bytes.try_into().ok()?;
-    // SAFETY: whoever passes a value where an image is wanted passes its layout, all of whose bytes
-    // are something.
-    Some(bytes.map(|byte| unsafe { byte.assume_init() }))
+impl Image {
+    /// The layout that is passed as a value; none if the value has another size.
+    ///
+    /// # Safety
+    /// All bytes are initialised, as those of [`layout`](Self::layout) are.
+    #[must_use]
+    pub unsafe fn passed_layout(bytes: &[MaybeUninit<u8>]) -> Option<[u8; Self::LAYOUT_BYTES]> {
+        let bytes: &[MaybeUninit<u8>; Self::LAYOUT_BYTES] = bytes.try_into().ok()?;
+        // SAFETY: the caller promises it.
+        Some(bytes.map(|byte| unsafe { byte.assume_init() }))
+    }
 }
 
 /// True if the bytes are those of a null pointer.

@@ -3,7 +3,7 @@
 use crate::client::{self, ClcError, Described};
 use crate::compiler::{Output, Reading};
 use crate::includes::with_includes;
-use crate::metadata::KernelInfo;
+use crate::metadata::{KernelInfo, ParameterKind};
 use crate::options;
 use crate::run::{Grid, Kernel, Variables};
 use crate::spirv::SpirV;
@@ -389,13 +389,16 @@ impl Program {
     /// A kernel in PTX, for NVIDIA's devices of a compute capability such as 90. Its parameters are
     /// the kernel's own and four numbers of 32 bits: the launch's offset along three axes, and its
     /// dimensions. For memory that a block shares it takes, in 64 bits, how far it begins behind
-    /// the start of what the launch asks for.
+    /// the start of what the launch asks for. An image is the address of its texels, in 64 bits,
+    /// and then its [layout](crate::Image::layout), in one parameter.
     ///
     /// # Errors
     /// If there is none of that name, if it needs what only processors have, or the compiler fails.
     pub fn ptx(&self, name: &str, capability: u32) -> Result<String, ClcError> {
-        self.number(name)?;
-        let text = client::ptx(&self.bitcode, name, capability)?;
+        let parameters = self.kernel(name)?.parameters.iter().enumerate();
+        let images = parameters.filter(|(_, one)| matches!(one.kind, ParameterKind::Image(_)));
+        let images: Vec<usize> = images.map(|(number, _)| number).collect();
+        let text = client::ptx(&self.bitcode, name, capability, images)?;
         String::from_utf8(text).map_err(|error| ClcError::Failed(error.to_string()))
     }
 

@@ -323,7 +323,7 @@ fn parts_of_numbers_are_exact() {
             by[at],
             y[at]
         );
-        if x.is_finite() && *x != 0.0 {
+        if x.is_finite() {
             assert_eq!(of[2 * at], libm::ilogb(*x), "ilogb({x:e})");
         }
         assert_eq!(of[2 * at + 1], 1, "frexp({x:e})");

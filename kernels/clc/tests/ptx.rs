@@ -64,6 +64,13 @@ const KERNELS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Keeps PTX for NVIDIA's assembler, in the folder that `PTX_FOLDER` names.
+fn keep(ptx: &str, name: &str) {
+    if let Ok(folder) = std::env::var("PTX_FOLDER") {
+        std::fs::write(format!("{folder}/{name}.ptx"), ptx).unwrap();
+    }
+}
+
 #[test]
 fn kernels_become_ptx() {
     for (name, source, word) in KERNELS {
@@ -76,9 +83,7 @@ fn kernels_become_ptx() {
             assert!(ptx.contains(&format!(".visible .entry {name}")), "{ptx}");
             assert!(ptx.contains(&format!(".target sm_{capability}")), "{ptx}");
             assert!(ptx.contains(word), "{name} has no {word}:\n{ptx}");
-            if let Ok(folder) = std::env::var("PTX_FOLDER") {
-                std::fs::write(format!("{folder}/{name}-{capability}.ptx"), &ptx).unwrap();
-            }
+            keep(&ptx, &format!("{name}-{capability}"));
         }
     }
 }
@@ -228,6 +233,44 @@ fn atomic_functions_of_all_types_and_places_become_ptx() {
     }
 }
 
+const IMAGES: &str = "
+constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+constant float weights[3] = {1, 2, 4};
+kernel void images(read_only image2d_t from, write_only image2d_t to, sampler_t linear, global float *sums, int4 offset) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    float4 sum = 0;
+    for (int i = 0; i < 3; i++) sum += weights[i] * read_imagef(from, nearest, at + i);
+    sum += read_imagef(from, linear, convert_float2(at) / 7.0f) + convert_float4(read_imagei(from, at));
+    write_imagef(to, at, sum);
+    atomic_inc((volatile global int *)sums + get_image_width(from));
+    sums[get_image_height(to)] = sum.x;
+}
+kernel void others(read_only image1d_array_t a, read_only image3d_t b, read_only image2d_array_t c, read_only image1d_buffer_t d,
+    write_only image3d_t e, sampler_t s) {
+    int i = get_global_id(0);
+    uint4 all = read_imageui(a, s, (float2)(0.5f, i)) + read_imageui(b, s, (int4)(i)) + read_imageui(c, (int4)(i)) + read_imageui(d, i);
+    write_imageui(e, (int4)(i, 0, 0, 0), all + get_image_channel_order(a));
+}
+";
+
+#[test]
+fn images_are_arguments_by_value() {
+    let Some(program) = support::program(IMAGES) else {
+        return;
+    };
+    for (kernel, images) in [("images", 0..2), ("others", 0..5)] {
+        for capability in [70, 90] {
+            let ptx = program.ptx(kernel, capability);
+            let ptx = ptx.unwrap_or_else(|error| panic!("{kernel}: {error}"));
+            for number in images.clone() {
+                let parameter = format!(".param .align 8 .b8 {kernel}_param_{number}[56]");
+                assert!(ptx.contains(&parameter), "{parameter}:\n{ptx}");
+            }
+            keep(&ptx, &format!("{kernel}-{capability}"));
+        }
+    }
+}
+
 /// Functions of one number that have no instructions of their own on any GPU.
 const OF_ONE: [&str; 29] = [
     "sin", "cos", "tan", "sinpi", "cospi", "tanpi", "asin", "acos", "atan", "asinpi", "acospi",
@@ -291,7 +334,47 @@ fn all_mathematical_functions_become_ptx() {
                 let ptx = ptx.unwrap_or_else(|error| panic!("{kind}{vector}: {error}"));
                 let missing = ptx.lines().find(|line| line.contains(".extern .func"));
                 assert_eq!(missing, None, "{kind}{vector}");
+                keep(&ptx, &format!("mathematics-{kind}{vector}-{at}-70"));
             }
+        }
+    }
+}
+
+#[test]
+fn groups_and_sub_groups_exchange_values() {
+    let all = "kernel void groups(global int *x, global double *y) {
+            size_t i = get_global_id(0);
+            x[i] = work_group_reduce_add(x[i]) + work_group_any(x[i]) + work_group_broadcast(x[i], 3);
+            y[i] = work_group_scan_inclusive_max(y[i]);
+        }
+        kernel void sub_groups(global int *x, global uint4 *y, global float *z) {
+            size_t i = get_global_id(0);
+            sub_group_barrier(CLK_LOCAL_MEM_FENCE);
+            x[i] = sub_group_reduce_add(x[i]) + sub_group_any(x[i]) + get_sub_group_local_id() + get_max_sub_group_size();
+            if (x[i] & 1) { y[i] = sub_group_ballot(x[i] > 3); x[i] = sub_group_elect() + sub_group_non_uniform_reduce_mul(x[i]); }
+            z[i] = sub_group_shuffle_xor(z[i], 5) + sub_group_rotate(z[i], 3) + sub_group_scan_exclusive_min(z[i]);
+        }
+        kernel void spaces(global int *x, local int *y) {
+            int own = x[1], *p = x; if (x[0]) p = y; if (x[4]) p = &own;
+            global int *g = to_global(p); local int *l = to_local(p); private int *o = to_private(p);
+            x[2] = get_fence(p);
+            if (g) atomic_inc(g); if (l) atomic_inc(l); if (o) x[3] = *o;
+        }
+        __attribute__((intel_reqd_sub_group_size(16), reqd_work_group_size(64, 1, 1))) kernel void halves(global int *x) {
+            x[get_global_id(0)] = sub_group_clustered_reduce_add(x[get_global_id(0)], 8);
+        }";
+    for (kernel, word) in [
+        ("groups", "bar.sync"),
+        ("sub_groups", "bar.warp.sync"),
+        ("halves", "activemask"),
+        ("spaces", "isspacep.shared"),
+    ] {
+        let Some(each) = ptx_of(all, kernel) else {
+            return;
+        };
+        for (ptx, capability) in each.iter().zip([70, 90]) {
+            assert!(ptx.contains(word), "{ptx}");
+            keep(ptx, &format!("{kernel}-{capability}"));
         }
     }
 }
@@ -316,16 +399,10 @@ fn the_size_that_a_kernel_requires_is_told() {
 
 #[test]
 fn what_processors_alone_have_is_refused_by_name() {
-    for (source, named) in [
-        (
-            "kernel void k(global int *x) { x[0] = work_group_reduce_add(x[get_global_id(0)]); }",
-            "work-group",
-        ),
-        (
-            "kernel void k(global uint4 *x) { x[0] = sub_group_ballot(x[1].x > 1); }",
-            "work-group",
-        ),
-    ] {
+    for (source, named) in [(
+        "__attribute__((intel_reqd_sub_group_size(64))) kernel void k(global int *x) { x[0] = sub_group_any(x[1]); }",
+        "sub-groups",
+    )] {
         let options = "-cl-std=CL3.0";
         let Some(_) = support::program("kernel void k() {}") else {
             return;

@@ -11,7 +11,8 @@ use super::compile::load;
 use super::launch::{Call, Launch, MOST_BLOCKS, Values};
 use crate::device::Device;
 use quipu_clc::{
-    ClcError, Description, LinkedKernel, ParameterKind, Program, ProgramParts, SHARED_VARIABLES,
+    ClcError, Description, Image, LinkedKernel, ParameterKind, Program, ProgramParts,
+    SHARED_VARIABLES,
 };
 use quipu_device_queue::VendorDevice;
 use quipu_device_queue::error::{of_device, refused, unread};
@@ -21,6 +22,7 @@ use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::{Error, PassedParameter};
 use std::any::Any;
 use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// The alignment of the places of a block's memory that a launch asks for: enough for every type.
@@ -82,8 +84,7 @@ pub(crate) fn describe(device: &Device, program: &(dyn Any + Send + Sync)) -> Re
 /// Compiles a kernel of a program for a device.
 ///
 /// # Errors
-/// The compiler's error, with the user's lines; if the machine has no compiler; if the kernel has
-/// images.
+/// The compiler's error, with the user's lines; if the machine has no compiler.
 pub(super) fn compile(
     device: &Device,
     code: &Arc<dyn Any + Send + Sync>,
@@ -100,16 +101,6 @@ pub(super) fn compile(
     let program = source.read().map_err(failed)?;
     let info = program.kernel(entry).map_err(failed)?;
     let parameters: Vec<ParameterKind> = info.parameters.iter().map(|one| one.kind).collect();
-    let has_images =
-        |kind: &ParameterKind| matches!(kind, ParameterKind::Image(_) | ParameterKind::Sampler);
-    if parameters.iter().any(has_images) {
-        return Err(ErrorKind::Unsupported {
-            driver: "cuda",
-            what: format!("run kernel '{entry}', which has images"),
-            instead: "use the processor (`cpu:0`)",
-        }
-        .into());
-    }
     let ptx = program.ptx(entry, device.capability).map_err(failed)?;
     let prints = ptx.contains("vprintf");
     let mut image = ptx.into_bytes();
@@ -174,17 +165,51 @@ impl Launch<'_> {
                     .to_owned(),
             ));
         }
-        if passed.parameters.len() != kinds.len() {
+        // An image is its memory, and then its layout.
+        let is_image = |kind: &&ParameterKind| matches!(kind, ParameterKind::Image(_));
+        let images = kinds.iter().filter(is_image).count();
+        if passed.parameters.len() != kinds.len() + images {
             return Err(invalid(format!(
                 "kernel '{}' takes {} arguments and is passed {}",
                 self.compiled.printed.entry,
                 kinds.len(),
-                passed.parameters.len()
+                passed.parameters.len().saturating_sub(images)
             )));
         }
         let (mut memories, mut shared) = (0, 0_u64);
-        for (number, (parameter, kind)) in passed.parameters.iter().zip(kinds).enumerate() {
+        let mut parameters = passed.parameters.iter();
+        for (number, kind) in kinds.iter().enumerate() {
+            let Some(parameter) = parameters.next() else {
+                break;
+            };
             let place = match (parameter, kind) {
+                (PassedParameter::Value(bytes), ParameterKind::Sampler)
+                    if bytes.len() == size_of::<u32>() =>
+                {
+                    values.push(bytes);
+                    continue;
+                }
+                (PassedParameter::Memory { .. }, ParameterKind::Image(_)) => {
+                    let argument = self.arguments.get(memories);
+                    let memory = self.memories.get(memories).zip(argument);
+                    memories += 1;
+                    let layout = match parameters.next() {
+                        // SAFETY: a value that is passed where an image is wanted is its layout.
+                        Some(PassedParameter::Value(bytes)) => unsafe {
+                            Image::passed_layout(bytes)
+                        },
+                        _ => None,
+                    };
+                    if let Some(((start, argument), layout)) = memory.zip(layout) {
+                        values.push(&image(
+                            start + argument.offset(),
+                            argument.length(),
+                            &layout,
+                        )?);
+                        continue;
+                    }
+                    None
+                }
                 (PassedParameter::Value(bytes), ParameterKind::Value { size, .. })
                     if bytes.len() == *size as usize =>
                 {
@@ -235,6 +260,27 @@ impl Launch<'_> {
             together: false,
         })
     }
+}
+
+/// Bytes of an image as a kernel's argument.
+const IMAGE_BYTES: usize = size_of::<u64>() + Image::LAYOUT_BYTES;
+
+/// The argument for an image whose memory begins at an address and has so many bytes.
+fn image(
+    start: u64,
+    length: u64,
+    layout: &[u8; Image::LAYOUT_BYTES],
+) -> Result<[MaybeUninit<u8>; IMAGE_BYTES]> {
+    Image::new(layout, null_mut(), length).map_err(|error| invalid(error.to_string()))?;
+    let mut bytes = [MaybeUninit::new(0); IMAGE_BYTES];
+    let all = start
+        .to_le_bytes()
+        .into_iter()
+        .chain(layout.iter().copied());
+    for (to, byte) in bytes.iter_mut().zip(all) {
+        to.write(byte);
+    }
+    Ok(bytes)
 }
 
 #[cold]

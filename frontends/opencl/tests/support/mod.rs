@@ -236,25 +236,35 @@ impl Setup {
     }
 
     pub(crate) fn with(properties: cl_command_queue_properties) -> Self {
+        // The processor, unless the platform has the devices that somebody asks for.
+        let kind = match std::env::var_os("QUIPU_OPENCL_DEVICES") {
+            None => CL_DEVICE_TYPE_CPU,
+            Some(_) => CL_DEVICE_TYPE_ALL,
+        };
+        Self::of(kind, properties).unwrap()
+    }
+
+    /// Of the first device of a type; none if there is none.
+    pub(crate) fn of(
+        kind: cl_device_type,
+        properties: cl_command_queue_properties,
+    ) -> Option<Self> {
         let mut device = null_mut();
         // SAFETY: room for one device; no properties; where the codes go.
         unsafe {
-            ok(clGetDeviceIDs()(
-                null_mut(),
-                CL_DEVICE_TYPE_CPU,
-                1,
-                &raw mut device,
-                null_mut(),
-            ));
+            match clGetDeviceIDs()(null_mut(), kind, 1, &raw mut device, null_mut()) {
+                CL_DEVICE_NOT_FOUND => return None,
+                code => ok(code),
+            }
             let context = made(|code| {
                 clCreateContext()(null(), 1, &raw const device, None, null_mut(), code)
             });
             let queue = made(|code| clCreateCommandQueue()(context, device, properties, code));
-            Self {
+            Some(Self {
                 device,
                 context,
                 queue,
-            }
+            })
         }
     }
 

@@ -439,7 +439,7 @@ OWN double __q_own_nextafter(double a, double b) {
     return __q_number(__q_bits_of(a) + ((a < b) == (a > 0.0) ? 1 : -1));
 }
 OWN int __q_own_ilogb(double a) {
-    if (a == 0.0) return -2147483647;
+    if (a == 0.0) return -2147483647 - 1;
     if (!(ABS(a) < INFINITE)) return 2147483647;
     int n;
     __q_taken_apart(a, &n);

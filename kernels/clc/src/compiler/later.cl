@@ -143,19 +143,17 @@ OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope sc
 #endif
 
 #ifdef PART_spaces
-// What a pointer to generic memory points to. Local memory comes first, then what work-items keep, and nothing lies between.
-PURE __local char *__q_place_of_local(void);
-PURE __private char *__q_place_of_kept(void);
-#define SPACE_OF(p) ((ulong)(p) >= (ulong)__q_place_of_local() && (ulong)(p) < (ulong)__q_place_of_kept())
-#define KEPT(p) ((ulong)(p) >= (ulong)__q_place_of_kept() && (ulong)(p) < __q_info(13))
+// What a pointer to generic memory points to.
+enum { OF_GLOBAL, OF_LOCAL, OF_PRIVATE };
+PURE uint __q_space(const generic void *);
 #define ALWAYS __attribute__((always_inline))
-ALWAYS __global void *__to_global(GENERIC void *p) { return SPACE_OF(p) || KEPT(p) ? (__global void *)0 : (__global void *)(ulong)p; }
-ALWAYS __local void *__to_local(GENERIC void *p) { return SPACE_OF(p) ? (__local void *)(ulong)p : (__local void *)0; }
-ALWAYS __private void *__to_private(GENERIC void *p) { return KEPT(p) ? (__private void *)(ulong)p : (__private void *)0; }
+ALWAYS __global void *__to_global(generic void *p) { return __q_space(p) == OF_GLOBAL ? (__global void *)p : (__global void *)0; }
+ALWAYS __local void *__to_local(generic void *p) { return __q_space(p) == OF_LOCAL ? (__local void *)p : (__local void *)0; }
+ALWAYS __private void *__to_private(generic void *p) { return __q_space(p) == OF_PRIVATE ? (__private void *)p : (__private void *)0; }
 #define CLK_LOCAL_MEM_FENCE 1
 #define CLK_GLOBAL_MEM_FENCE 2
-OVER uint get_fence(GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
-OVER uint get_fence(const GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
+OVER uint get_fence(generic void *p) { return __q_space(p) == OF_LOCAL ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
+OVER uint get_fence(const generic void *p) { return __q_space(p) == OF_LOCAL ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
 #endif
 
 #if defined(PART_collective) || defined(PART_sub_group)

@@ -285,7 +285,7 @@ fn compiled(
     is_wide: bool,
 ) -> Result<Option<Vec<u8>>, Fault> {
     // Generic memory and atomic types are of later versions of the language.
-    let language = if part == "c11" {
+    let language = if ["c11", "spaces"].contains(&part) {
         "-cl-std=CL3.0"
     } else {
         "-cl-std=CL1.2"

@@ -122,6 +122,8 @@ pub(crate) enum Request {
         kernel: String,
         /// The compute capability of the devices, such as 90.
         capability: u32,
+        /// The numbers of the parameters that are images.
+        images: Vec<usize>,
         /// The folder where compiled built-in functions are kept.
         library: Option<PathBuf>,
     },
@@ -314,11 +316,17 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             tools,
             kernel,
             capability,
+            images,
             library,
-        } => Ok((
-            Answer::Ptx,
-            ptx::compile(&tools, bitcode, &kernel, capability, library.as_deref())?,
-        )),
+        } => {
+            let wanted = ptx::Wanted {
+                kernel: &kernel,
+                capability,
+                images: &images,
+            };
+            let text = ptx::compile(&tools, bitcode, &wanted, library.as_deref())?;
+            Ok((Answer::Ptx, text))
+        }
     }
 }
 

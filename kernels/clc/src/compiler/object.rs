@@ -3,7 +3,7 @@
 use super::llvm::*;
 use super::remarks::Remarks;
 use super::tools::Tools;
-use super::workgroup::{Notes, sub_groups};
+use super::workgroup::{Notes, spaces, sub_groups};
 use super::{
     Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, versions,
     workgroup,
@@ -220,6 +220,7 @@ fn resolved(
         let function = module
             .function(kernel)
             .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
+        spaces::resolve(context, module, function);
         if !sub_groups::resolve(context, function, local_size, are_apart) {
             return Ok((module, machine, function));
         }

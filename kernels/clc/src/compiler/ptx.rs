@@ -13,9 +13,12 @@
 //! 5. The size that a kernel requires of its groups is written as PTX's `.reqntid`.
 //! 6. `printf` becomes the function of their driver ([`print`]).
 //! 7. Mathematical functions of the system's library become those of `double.cl`.
-//! 8. Functions that are still called and not there are refused by name: images and sub-groups
-//!    among them.
+//! 8. An image is an argument by value: where its texels are, and their layout. Built-in functions
+//!    read it.
+//! 9. Work-groups and sub-groups exchange values in the group's memory ([`groups`]).
+//! 10. Functions that are still called and not there are refused by name.
 
+mod groups;
 mod orders;
 mod print;
 
@@ -32,6 +35,12 @@ use std::path::Path;
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// The latest compute capability that LLVM 18 makes code for. Later devices run its PTX.
 const LATEST: u32 = 90;
+/// The most images among the arguments of a kernel in all versions of PTX.
+const MOST_IMAGES: usize = 64;
+/// The type of an image as an argument, in LLVM's text: an address and a layout.
+const IMAGE: &str = "[7 x i64]";
+/// The address space of global memory, in both.
+const GLOBAL: &str = " addrspace(1)";
 /// The address spaces of local memory, in `spir64` and in PTX.
 const LOCAL: &str = " addrspace(3)";
 
@@ -117,14 +126,23 @@ fn prelude() -> String {
     text
 }
 
-/// The PTX of a kernel for devices of a compute capability, such as 90.
+/// The kernel that PTX is wanted of, and the devices.
+pub(super) struct Wanted<'a> {
+    pub(super) kernel: &'a str,
+    /// The compute capability of the devices, such as 90.
+    pub(super) capability: u32,
+    /// The numbers of the parameters that are images.
+    pub(super) images: &'a [usize],
+}
+
+/// The PTX of a kernel.
 pub(super) fn compile(
     tools: &Tools,
     bitcode: &[u8],
-    kernel: &str,
-    capability: u32,
+    wanted: &Wanted<'_>,
     library: Option<&Path>,
 ) -> Result<Vec<u8>, Fault> {
+    let kernel = wanted.kernel;
     load_llvm(tools, Step::Read)?;
     for part in ["TargetInfo", "Target", "TargetMC", "AsmPrinter"] {
         if !call_by_name(&format!("LLVMInitializeNVPTX{part}")) {
@@ -148,11 +166,12 @@ pub(super) fn compile(
         let name = format!("q.{number}");
         LLVMSetValueName2(parameter, name.as_ptr().cast(), name.len());
     }
-    let machine = machine(capability)?;
+    let machine = machine(wanted)?;
     print::lower(context, module)?;
     module.run("globaldce", machine)?;
-    let mut text = adapted(&module.text(), kernel);
     let required = sub_groups::numbers(context, function, "reqd_work_group_size");
+    let mut text = adapted(&module.text(), wanted);
+    text.push_str(&groups::text(context, function, &required)?);
     if let [x, y, z] = required[..] {
         text.push_str(&of_size(kernel, [x, y, z]));
     }
@@ -169,17 +188,21 @@ pub(super) fn compile(
     Ok(emitted(machine, module, ASSEMBLY)?.to_vec())
 }
 
-fn machine(capability: u32) -> Result<Machine, Fault> {
+fn machine(wanted: &Wanted<'_>) -> Result<Machine, Fault> {
     let triple = text_of(TRIPLE);
     let mut target = Target::NULL;
     let mut message = std::ptr::null_mut();
     if LLVMGetTargetFromTriple(triple.as_ptr(), &raw mut target, &raw mut message) != 0 {
         return Err(Fault::Failed(string(message)));
     }
-    let capability = capability.min(LATEST);
+    let capability = wanted.capability.min(LATEST);
     let processor = text_of(&format!("sm_{capability}"));
-    // The first version of PTX that knows all of these devices.
-    let features = text_of(if capability >= 89 { "+ptx78" } else { "+ptx70" });
+    // The first version of PTX that knows all of these devices, or so large arguments.
+    let features = text_of(match capability {
+        _ if wanted.images.len() > MOST_IMAGES => "+ptx81",
+        89.. => "+ptx78",
+        _ => "+ptx70",
+    });
     const AGGRESSIVE: i32 = 3;
     const DEFAULT: i32 = 0;
     Ok(LLVMCreateTargetMachine(
@@ -214,22 +237,19 @@ fn refuse_missing(module: Module) -> Result<(), Fault> {
         if name == print::FUNCTION || name.starts_with("llvm.") {
             continue;
         }
-        // What the work-group passes would replace.
-        let name = match name.starts_with("__q_") {
-            true => "of a sub-group or work-group",
-            false => &name,
-        };
         return Err(Fault::Refused(format!(
             "error: function '{}' is not supported on NVIDIA's GPUs by this driver; use the device of NVIDIA's OpenCL \
              (`opencl:0`)",
-            library::shown(name)
+            library::shown(&name)
         )));
     }
     Ok(())
 }
 
 /// A module's text for PTX.
-fn adapted(text: &str, kernel: &str) -> String {
+fn adapted(text: &str, wanted: &Wanted<'_>) -> String {
+    let kernel = wanted.kernel;
+    let has_images = !wanted.images.is_empty();
     let mut adapted = format!(
         "target triple = \"{TRIPLE}\"\n{}{}",
         prelude(),
@@ -242,13 +262,12 @@ fn adapted(text: &str, kernel: &str) -> String {
         if line.starts_with("target ") || line.starts_with("source_filename") {
             continue;
         }
-        let line = with_spaces(line);
+        let line = with_spaces(line, has_images);
         if line.starts_with("declare ") {
             // Those that the prelude defines.
             let own = ["lid", "gid", "group", "info", "barrier"];
-            let is_own = own
-                .iter()
-                .any(|name| line.contains(&format!("@__q_{name}")));
+            let mut own = own.iter().chain(&groups::OWN);
+            let is_own = own.any(|name| line.contains(&format!("@__q_{name}")));
             if !is_own && declared.insert(line.clone()) {
                 adapted.push_str(&line);
                 adapted.push('\n');
@@ -256,7 +275,7 @@ fn adapted(text: &str, kernel: &str) -> String {
             continue;
         }
         if line.starts_with("define ") && line.contains(&begin) {
-            let (head, shifted) = entry(&line, &begin);
+            let (head, shifted) = entry(&line, &begin, wanted.images);
             adapted.push_str(&head);
             adapted.push('\n');
             shift = shifted;
@@ -293,7 +312,7 @@ fn quoted(name: &str) -> String {
 
 /// The first line of a kernel with the parameters of the launch, and the instructions that find
 /// passed local memory.
-fn entry(line: &str, begin: &str) -> (String, String) {
+fn entry(line: &str, begin: &str, images: &[usize]) -> (String, String) {
     let (before, rest) = line.split_once(begin).unwrap_or((line, ""));
     let end = closing(rest);
     let (parameters, after) = rest.split_at(end);
@@ -308,6 +327,8 @@ fn entry(line: &str, begin: &str) -> (String, String) {
                 "  {name} = getelementptr i8, ptr{LOCAL} @quipu_launch_local, i64 {name}.from"
             );
             own.push(format!("i64 {name}.from"));
+        } else if images.iter().any(|number| name == format!("%q.{number}")) {
+            own.push(format!("ptr byval({IMAGE}) align 8 {name}"));
         } else if !parameter.is_empty() {
             own.push(parameter.to_owned());
         }
@@ -368,15 +389,25 @@ fn with_launch(line: &str) -> String {
 }
 
 /// A line with the address spaces of PTX: constant memory lies in global memory, and generic memory
-/// has the number 0, which is that of private memory as well.
-fn with_spaces(line: &str) -> String {
-    let line = line
+/// has the number 0, which is that of private memory as well. An image is an argument of the
+/// kernel's own, and a pointer to global memory in the built-in functions. So global memory is
+/// generic in a kernel that has images.
+fn with_spaces(line: &str, has_images: bool) -> String {
+    let is_of_llvm = line.contains("@llvm.");
+    let mut line = line.to_owned();
+    if has_images {
+        line = line.replace(GLOBAL, "");
+    }
+    line = line
         .replace(" addrspace(4)", "")
-        .replace(" addrspace(2)", " addrspace(1)");
-    let line = match line.contains("@llvm.") {
-        true => line.replace(".p4.", ".p0.").replace(".p2.", ".p1."),
-        false => line,
-    };
+        .replace(" addrspace(2)", GLOBAL);
+    if is_of_llvm {
+        let global = if has_images { ".p0." } else { ".p1." };
+        line = line
+            .replace(".p1.", global)
+            .replace(".p4.", ".p0.")
+            .replace(".p2.", ".p1.");
+    }
     within_one_space(&line)
 }
 
@@ -436,14 +467,40 @@ mod tests {
                 "declare void @llvm.memcpy.p0.p1.i64(ptr, ptr addrspace(1), i64, i1)",
             ),
         ] {
-            assert_eq!(with_spaces(spir), ptx);
+            assert_eq!(with_spaces(spir, false), ptx);
         }
+    }
+
+    #[test]
+    fn an_image_is_passed_by_value_and_global_memory_is_generic_then() {
+        let line =
+            "define dso_local void @k(ptr addrspace(1) readonly %q.0, ptr addrspace(1) %q.1) {";
+        let (head, _) = entry(&with_spaces(line, true), "@k(", &[1]);
+        assert_eq!(
+            head,
+            "define dso_local ptx_kernel void @k(ptr readonly %q.0, ptr byval([7 x i64]) align 8 %q.1, i32 %o0, i32 %o1, \
+             i32 %o2, i32 %dim) {"
+        );
+        assert_eq!(
+            with_spaces(
+                "  call void @llvm.memcpy.p1.p2.i64(ptr addrspace(1) %a, ptr addrspace(2) %b)",
+                true
+            ),
+            "  call void @llvm.memcpy.p0.p1.i64(ptr %a, ptr addrspace(1) %b)"
+        );
+        assert_eq!(
+            with_spaces(
+                "  %a = addrspacecast ptr addrspace(1) %b to ptr addrspace(4)",
+                true
+            ),
+            "  %a = bitcast ptr %b to ptr"
+        );
     }
 
     #[test]
     fn a_kernel_is_given_the_launch_and_finds_its_local_memory() {
         let line = "define dso_local void @k(ptr addrspace(1) align 4 %q.0, ptr addrspace(3) align 4 %q.1) #0 !x !1 {";
-        let (head, shifted) = entry(line, "@k(");
+        let (head, shifted) = entry(line, "@k(", &[]);
         assert_eq!(
             head,
             "define dso_local ptx_kernel void @k(ptr addrspace(1) align 4 %q.0, i64 %q.1.from, i32 %o0, i32 %o1, i32 %o2, \

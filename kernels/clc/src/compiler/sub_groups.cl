@@ -7,7 +7,10 @@
 // where the first one has it. It is written after they have met, and read after they meet again: so all have read the one before.
 
 #ifdef PART_sub_group
-__attribute__((convergent)) void __q_meet(void);
+// Whom a work-item meets. On processors the passes find it out. On GPUs it is told: those that are here by the same call, those that
+// it met last, or the whole sub-group.
+enum { HERE_NOW, AGAIN, THE_WHOLE };
+__attribute__((convergent)) void __q_meet(uint whom);
 PURE bool __q_whole(void);
 PURE uint __q_width(void);
 PURE uint __q_parts(void);
@@ -43,8 +46,8 @@ OVER uint get_num_sub_groups(void) { return __q_whole() ? 1 : (uint)((ALL + WIDT
 OVER uint get_enqueued_num_sub_groups(void) { return __q_whole() ? 1 : (uint)((ENQUEUED + WIDTH - 1) / WIDTH); }
 OVER uint get_sub_group_id(void) { return __q_whole() ? 0 : (uint)(OWN / WIDTH); }
 OVER uint get_sub_group_local_id(void) { return (uint)LANE; }
-OVER void sub_group_barrier(uint flags) { __q_meet(); }
-OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_meet(); }
+OVER void sub_group_barrier(uint flags) { __q_meet(THE_WHOLE); }
+OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_meet(THE_WHOLE); }
 
 // The functions from here on exchange values.
 #undef WIDTH
@@ -52,42 +55,42 @@ OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_meet(); }
 OVER size_t __q_first(void) { size_t i = BASE; while (!HERE(i)) i++; return i; }
 
 // Reductions and scans over the work-items that are here; a function of each name.
-#define FOLD(reduced, inclusive, exclusive, T, start, with) \
+#define FOLD(whom, reduced, inclusive, exclusive, T, start, with) \
     OVER T reduced(T x) { \
-        SLOT(T, OWN) = x; __q_meet(); \
+        SLOT(T, OWN) = x; __q_meet(whom); \
         size_t first = __q_first(); \
         if (OWN == first) { \
             T r = SLOT(T, first); for (size_t i = first + 1; i < LIMIT; i++) if (HERE(i)) r = with(r, SLOT(T, i)); FOUND(T, first) = r; } \
-        __q_meet(); return FOUND(T, first); } \
+        __q_meet(AGAIN); return FOUND(T, first); } \
     OVER T inclusive(T x) { \
-        SLOT(T, OWN) = x; __q_meet(); \
+        SLOT(T, OWN) = x; __q_meet(whom); \
         size_t first = __q_first(); \
         if (OWN == first) { \
             T r = SLOT(T, first); \
             for (size_t i = first + 1; i < LIMIT; i++) if (HERE(i)) { r = with(r, SLOT(T, i)); SLOT(T, i) = r; } } \
-        __q_meet(); return SLOT(T, OWN); } \
+        __q_meet(AGAIN); return SLOT(T, OWN); } \
     OVER T exclusive(T x) { \
-        SLOT(T, OWN) = x; __q_meet(); \
+        SLOT(T, OWN) = x; __q_meet(whom); \
         size_t first = __q_first(); \
         if (OWN == first) { \
             T r = SLOT(T, first); SLOT(T, first) = start; \
             for (size_t i = first + 1; i < LIMIT; i++) if (HERE(i)) { T next = with(r, SLOT(T, i)); SLOT(T, i) = r; r = next; } } \
-        __q_meet(); return SLOT(T, OWN); }
+        __q_meet(AGAIN); return SLOT(T, OWN); }
 // The same of clusters.
 #define CLUSTER(T, name, with) \
     OVER T sub_group_clustered_reduce_##name(T x, uint size) { \
-        SLOT(T, OWN) = x; __q_meet(); \
+        SLOT(T, OWN) = x; __q_meet(HERE_NOW); \
         size_t from = BASE + (LANE & ~(size_t)(size - 1)), to = from + size < LIMIT ? from + size : LIMIT; \
         T r = x; bool any = false; \
         for (size_t i = from; i < to; i++) if (HERE(i)) { r = any ? (T)with(r, SLOT(T, i)) : SLOT(T, i); any = true; } \
-        __q_meet(); return r; }
+        __q_meet(AGAIN); return r; }
 #define EACH_FOLD(T, name, start, with) \
-    FOLD(sub_group_non_uniform_reduce_##name, sub_group_non_uniform_scan_inclusive_##name, sub_group_non_uniform_scan_exclusive_##name, T, start, with) \
+    FOLD(HERE_NOW, sub_group_non_uniform_reduce_##name, sub_group_non_uniform_scan_inclusive_##name, sub_group_non_uniform_scan_exclusive_##name, T, start, with) \
     CLUSTER(T, name, with)
 #define FOLDS(T, low, high) \
-    FOLD(sub_group_reduce_add, sub_group_scan_inclusive_add, sub_group_scan_exclusive_add, T, (T)0, PLUS) \
-    FOLD(sub_group_reduce_min, sub_group_scan_inclusive_min, sub_group_scan_exclusive_min, T, high, LESS) \
-    FOLD(sub_group_reduce_max, sub_group_scan_inclusive_max, sub_group_scan_exclusive_max, T, low, MORE) \
+    FOLD(THE_WHOLE, sub_group_reduce_add, sub_group_scan_inclusive_add, sub_group_scan_exclusive_add, T, (T)0, PLUS) \
+    FOLD(THE_WHOLE, sub_group_reduce_min, sub_group_scan_inclusive_min, sub_group_scan_exclusive_min, T, high, LESS) \
+    FOLD(THE_WHOLE, sub_group_reduce_max, sub_group_scan_inclusive_max, sub_group_scan_exclusive_max, T, low, MORE) \
     EACH_FOLD(T, add, (T)0, PLUS) EACH_FOLD(T, mul, (T)1, TIMES) EACH_FOLD(T, min, high, LESS) EACH_FOLD(T, max, low, MORE)
 #define WHOLE_FOLDS(T, low, high) \
     FOLDS(T, low, high) \
@@ -99,7 +102,7 @@ FOLDS(half, -(half)__builtin_inff(), (half)__builtin_inff())
 FOLDS(float, -(float)__builtin_inf(), (float)__builtin_inf()) FOLDS(double, -__builtin_inf(), __builtin_inf())
 // Of a single one, a number that is not 0 is 1 as well.
 #define LOGICAL(name, start, with) \
-    FOLD(__q_reduce_##name, __q_inclusive_##name, __q_exclusive_##name, int, start, with) \
+    FOLD(HERE_NOW, __q_reduce_##name, __q_inclusive_##name, __q_exclusive_##name, int, start, with) \
     OVER int sub_group_non_uniform_reduce_logical_##name(int x) { return __q_reduce_##name(x != 0); } \
     OVER int sub_group_non_uniform_scan_inclusive_logical_##name(int x) { return __q_inclusive_##name(x != 0); } \
     OVER int sub_group_non_uniform_scan_exclusive_logical_##name(int x) { return __q_exclusive_##name(x != 0); } \
@@ -112,23 +115,23 @@ OVER int sub_group_any(int x) { return __q_reduce_or(x != 0); }
 OVER int sub_group_all(int x) { return __q_reduce_and(x != 0); }
 OVER int sub_group_non_uniform_any(int x) { return __q_reduce_or(x != 0); }
 OVER int sub_group_non_uniform_all(int x) { return __q_reduce_and(x != 0); }
-OVER int sub_group_elect(void) { __q_meet(); return OWN == __q_first(); }
+OVER int sub_group_elect(void) { __q_meet(HERE_NOW); return OWN == __q_first(); }
 #define ALL_EQUAL(T) \
     OVER int sub_group_non_uniform_all_equal(T x) { \
-        SLOT(T, OWN) = x; __q_meet(); \
+        SLOT(T, OWN) = x; __q_meet(HERE_NOW); \
         int r = SLOT(T, __q_first()) == x; \
-        __q_meet(); return __q_reduce_and(r); }
+        __q_meet(AGAIN); return __q_reduce_and(r); }
 
 // What another work-item has: it is looked at between two meetings. Where there is none of that number, each has its own.
 #define FROM(T, name, B, from) \
     OVER T sub_group_##name(T x, B by) { \
-        SLOT(T, OWN) = x; __q_meet(); size_t i = from; T r = SLOT(T, i < LIMIT - BASE ? BASE + i : OWN); __q_meet(); return r; }
+        SLOT(T, OWN) = x; __q_meet(HERE_NOW); size_t i = from; T r = SLOT(T, i < LIMIT - BASE ? BASE + i : OWN); __q_meet(AGAIN); return r; }
 #define FIRST_HAS(T) \
-    OVER T sub_group_broadcast_first(T x) { SLOT(T, OWN) = x; __q_meet(); T r = SLOT(T, __q_first()); __q_meet(); return r; }
+    OVER T sub_group_broadcast_first(T x) { SLOT(T, OWN) = x; __q_meet(HERE_NOW); T r = SLOT(T, __q_first()); __q_meet(AGAIN); return r; }
 #define TURNED(T) \
     OVER T sub_group_clustered_rotate(T x, int by, uint size) { \
-        SLOT(T, OWN) = x; __q_meet(); size_t i = (LANE & ~(size_t)(size - 1)) | ((LANE + (size_t)by) & (size - 1)); \
-        T r = SLOT(T, i < LIMIT - BASE ? BASE + i : OWN); __q_meet(); return r; }
+        SLOT(T, OWN) = x; __q_meet(HERE_NOW); size_t i = (LANE & ~(size_t)(size - 1)) | ((LANE + (size_t)by) & (size - 1)); \
+        T r = SLOT(T, i < LIMIT - BASE ? BASE + i : OWN); __q_meet(AGAIN); return r; }
 // A rotation goes around the largest sub-group, also where this one is smaller.
 #define MOST ((long)get_max_sub_group_size())
 #define EXCHANGES(T) \
@@ -151,7 +154,7 @@ EXCHANGES(half) EXCHANGES(float) EXCHANGES(double)
 #define HIGH(v) ((v).z | (ulong)(v).w << 32)
 #define MASK(low, high) ((uint4)((uint)(low), (uint)((low) >> 32), (uint)(high), (uint)((high) >> 32)))
 OVER uint4 sub_group_ballot(int x) {
-    SLOT(uint, OWN) = x != 0; __q_meet();
+    SLOT(uint, OWN) = x != 0; __q_meet(HERE_NOW);
     size_t first = __q_first(), base = BASE, end = LIMIT < base + __q_most() ? LIMIT : base + __q_most();
     if (OWN == first) {
         ulong low = 0, high = 0;
@@ -162,7 +165,7 @@ OVER uint4 sub_group_ballot(int x) {
         FOUND(ulong, first) = low;
         __q_results()[2 * first + 1] = high;
     }
-    __q_meet();
+    __q_meet(AGAIN);
     return MASK(FOUND(ulong, first), __q_results()[2 * first + 1]);
 }
 // The bits of numbers below one.

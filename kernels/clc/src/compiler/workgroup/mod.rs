@@ -42,6 +42,7 @@ mod guard;
 mod notes;
 mod private;
 mod small_arrays;
+pub(super) mod spaces;
 mod stages;
 pub(super) mod sub_groups;
 mod uniform;
@@ -143,7 +144,9 @@ fn is_of_local(value: Value) -> bool {
 
 /// True if a function of this name is one that the passes replace.
 pub(super) fn has(name: &str) -> bool {
-    [BARRIER, MEETING].contains(&name) || variables::is_at_hand(name) || sub_groups::has(name)
+    [BARRIER, MEETING, spaces::SPACE].contains(&name)
+        || variables::is_at_hand(name)
+        || sub_groups::has(name)
 }
 
 /// The number of bytes of a kernel's local variables.
