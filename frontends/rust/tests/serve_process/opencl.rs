@@ -74,7 +74,10 @@ pub(crate) fn check(
             if let Some(wanted) = (devices.wanted)() {
                 panic!("{why}\n{wanted}");
             }
-            eprintln!("\n*** NOT TESTED: {} devices of nodes. {why}\n", devices.name);
+            eprintln!(
+                "\n*** NOT TESTED: {} devices of nodes. {why}\n",
+                devices.name
+            );
             return;
         }
     };

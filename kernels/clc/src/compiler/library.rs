@@ -227,6 +227,19 @@ pub(super) fn link_mathematics(
         });
         LLVMReplaceAllUsesWith(function, named);
     }
+    // The program's calls have C's convention by now. A call by another one is undefined.
+    for function in other.functions() {
+        LLVMSetFunctionCallConv(function, 0);
+        for block in blocks(function) {
+            let calls = block.instructions();
+            for call in calls
+                .into_iter()
+                .filter(|one| one.opcode() == Some(op::CALL))
+            {
+                LLVMSetInstructionCallConv(call, 0);
+            }
+        }
+    }
     match LLVMLinkModules2(module, other) {
         0 => Ok(()),
         _ => Err(Fault::Failed(
