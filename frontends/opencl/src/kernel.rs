@@ -311,12 +311,15 @@ impl Kernel {
         Ok(match parameter.kind {
             ParameterKind::Value { size: wanted, .. } => {
                 ensure(!value.is_null(), CL_INVALID_ARG_VALUE)?;
-                ensure(size == wanted as usize, CL_INVALID_ARG_SIZE)?;
+                let wanted = wanted as usize;
+                let is_packed = is_vector_of_three(&parameter.type_name) && size == wanted / 4 * 3;
+                ensure(size == wanted || is_packed, CL_INVALID_ARG_SIZE)?;
                 // SAFETY: the program passes so many bytes, of which some may be between the fields
                 // of a structure.
                 let bytes =
                     unsafe { std::slice::from_raw_parts(value.cast::<MaybeUninit<u8>>(), size) };
-                Argument::Value(bytes.iter().copied().collect())
+                let gap = std::iter::repeat_n(MaybeUninit::new(0), wanted - size);
+                Argument::Value(bytes.iter().copied().chain(gap).collect())
             }
             ParameterKind::Memory(_) => {
                 ensure(size == size_of::<cl_mem>(), CL_INVALID_ARG_SIZE)?;
@@ -397,6 +400,17 @@ impl Kernel {
             _ => self.context().device(device),
         }
     }
+}
+
+/// True of a vector of three numbers. It has room for four, but programs that are written for PoCL
+/// pass the three alone.
+fn is_vector_of_three(type_name: &str) -> bool {
+    const SCALARS: [&str; 11] = [
+        "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float",
+        "double",
+    ];
+    let scalar = type_name.strip_suffix('3');
+    scalar.is_some_and(|scalar| SCALARS.contains(&scalar))
 }
 
 /// A kernel that is asked about, and not launched.
