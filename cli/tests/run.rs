@@ -257,6 +257,157 @@ fn kernels_with_barriers() {
     }
 }
 
+/// Kernels with vectors, whose elements are not those of their neighbours' arrays.
+const VECTORS: &str = "kernel void scale(float by, global const float4 *x, global float4 *y) {
+    size_t i = get_global_id(0);
+    y[i] = x[i] * by;
+}
+kernel void numbers(global float4 *y) {
+    size_t i = get_global_id(0);
+    y[i] = (float4)(i, i + 1, i + 2, i + 3);
+}
+kernel void widen(global const char *x, global float2 *y) {
+    size_t i = get_global_id(0);
+    y[i] = (float2)(x[i], -x[i]);
+}
+kernel void halves(global const float4 *x, global float2 *low, global float *all) {
+    size_t i = get_global_id(0);
+    low[i] = x[i].lo;
+    vstore4(x[i], i, all);
+}
+kernel void move(global float3 *places) { places[get_global_id(0)] += 1.0f; }
+typedef struct { int a; char b; } pair;
+kernel void swap(global const pair *x, global pair *y) {
+    y[get_global_id(0)] = x[get_global_size(0) - 1 - get_global_id(0)];
+}
+kernel void first(global const int *n, global int *out) { out[get_global_id(0)] = *n; }
+";
+
+fn bytes_of(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+#[test]
+fn outputs_have_room_for_their_elements() {
+    let Some(place) = Place::new(VECTORS) else {
+        return;
+    };
+    let x: Vec<f32> = (0..16384).map(|i| i as f32).collect();
+    let doubled: Vec<f32> = x.iter().map(|x| x * 2.0).collect();
+    std::fs::write(place.path("x.raw"), bytes_of(&x)).unwrap();
+    std::fs::write(place.path("other.raw"), bytes_of(&x)).unwrap();
+    // Like an input, like another file, and as many as there are work-items.
+    for shape in ["--like x.raw", "--like other.raw", "--shape 4096,4", ""] {
+        let arguments = format!("scale --global 4096 --arg 2 --in x.raw --out y.raw {shape}");
+        place.run(&arguments);
+        assert!(
+            std::fs::read(place.path("y.raw")).unwrap() == bytes_of(&doubled),
+            "{shape}"
+        );
+        place.run(&arguments.replace("y.raw", "y.npy"));
+        assert!(
+            place.read("y.npy") == ("4096, 4".to_owned(), doubled.clone()),
+            "{shape}"
+        );
+    }
+    // Four vectors, and not one of four numbers.
+    let wanted: Vec<f32> = (0..4).flat_map(|i| (i..i + 4).map(|x| x as f32)).collect();
+    for shape in ["", "--shape 4"] {
+        place.run(&format!("numbers --global 4 --out four.npy {shape}"));
+        assert_eq!(place.read("four.npy"), ("4, 4".to_owned(), wanted.clone()));
+    }
+    // As many elements, and not as many bytes.
+    std::fs::write(place.path("bytes.raw"), [1, 2, 3]).unwrap();
+    place.run("widen --global 3 --in bytes.raw --out wide.npy --like bytes.raw");
+    let wanted = vec![1.0, -1.0, 2.0, -2.0, 3.0, -3.0];
+    assert_eq!(place.read::<f32>("wide.npy"), ("3, 2".to_owned(), wanted));
+    place.write("v.npy", "2,4", &x[..8]);
+    place.run("halves --global 2 --in v.npy --out low.npy --out all.npy");
+    let low = vec![0.0, 1.0, 4.0, 5.0];
+    assert_eq!(place.read::<f32>("low.npy"), ("2, 2".to_owned(), low));
+    assert_eq!(place.read("all.npy"), ("2, 4".to_owned(), x[..8].to_vec()));
+    let pairs = [[1_u8; 8], [2; 8], [3; 8]];
+    std::fs::write(place.path("pairs.raw"), pairs.concat()).unwrap();
+    place.run("swap --global 3 --in pairs.raw --out swapped.raw --like pairs.raw");
+    let swapped = std::fs::read(place.path("swapped.raw")).unwrap();
+    let fields = swapped.chunks(8).map(|pair| &pair[..5]);
+    assert!(fields.eq([[3_u8; 5], [2; 5], [1; 5]]));
+    // One number is no shape.
+    place.write("n.npy", "", &[7_i32]);
+    place.run("first --global 5 --in n.npy --out out.npy");
+    assert_eq!(place.read("out.npy"), ("5,".to_owned(), vec![7_i32; 5]));
+}
+
+#[test]
+fn arrays_that_are_no_whole_elements_are_told() {
+    let Some(place) = Place::new(VECTORS) else {
+        return;
+    };
+    std::fs::write(place.path("odd.raw"), [0; 40]).unwrap();
+    std::fs::write(place.path("even.raw"), [0; 64]).unwrap();
+    place.write("three.npy", "4,3", &[1.0_f32; 12]);
+    place.write("row.npy", "12,", &[1.0_f32; 12]);
+    place.write("i.npy", "4,", &[1_i32; 4]);
+    let header = |order, fortran, shape| {
+        let header =
+            format!("{{'descr': '{order}f4', 'fortran_order': {fortran}, 'shape': ({shape}), }}");
+        format!("{header:<117}\n")
+    };
+    for (name, header) in [
+        ("big.npy", header('>', "False", "4, 4")),
+        ("columns.npy", header('<', "True", "4, 4")),
+    ] {
+        let file = [
+            &b"\x93NUMPY\x01\x00\x76\x00"[..],
+            header.as_bytes(),
+            &[0; 64],
+        ]
+        .concat();
+        std::fs::write(place.path(name), file).unwrap();
+    }
+    for (arguments, wanted) in [
+        (
+            "scale --global 2 --arg 1 --in odd.raw --out y.raw",
+            "`float4* x`, takes elements of 16 bytes, and odd.raw has 40 bytes",
+        ),
+        (
+            "scale --global 2 --arg 1 --in even.raw --out y.raw --like odd.raw",
+            "`float4* y`, takes elements of 16 bytes, and odd.raw has 40 bytes; say how many",
+        ),
+        (
+            "scale --global 3 --arg 1 --in three.npy --out y.npy",
+            "room for 4 numbers, and the last axis of three.npy has 3; store it with .reshape(-1, 4)",
+        ),
+        (
+            "scale --global 4 --arg 1 --in i.npy --out y.npy",
+            "elements of float32, and i.npy has int32",
+        ),
+        (
+            "scale --global 4 --arg 1 --in big.npy --out y.npy",
+            "big-endian",
+        ),
+        (
+            "scale --global 4 --arg 1 --in columns.npy --out y.npy",
+            "column-major",
+        ),
+        (
+            "move --global 4 --inout three.npy",
+            "room for a fourth, and the last axis of three.npy has 3; store it with np.pad(",
+        ),
+        (
+            "move --global 3 --inout row.npy",
+            "the last axis of row.npy has 12; store it with .reshape(-1, 4)",
+        ),
+        (
+            "swap --global 3 --in even.raw --out y.npy --like even.raw",
+            "elements of a size that is not known here",
+        ),
+    ] {
+        let said = place.fails(arguments);
+        assert!(said.contains(wanted), "{arguments}: {said}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_told() {
     let Some(place) = Place::new(SAXPY) else {

@@ -3,9 +3,13 @@
 //! Arguments are given in the order of the kernel's parameters, each by an option that names its
 //! kind.
 
+mod arrays;
+mod values;
+
 use crate::error::CommandError;
 use crate::npy::{self, Array};
 use crate::platform::{own_platform, platform_with};
+use arrays::Arrays;
 use clap::{Arg, ArgAction, ArgMatches};
 use quipu::kernel::{Program, TextArgument, TextKernel};
 use quipu::{Buffer, Context, Device, Platform, Queue, WorkDivision};
@@ -14,6 +18,7 @@ use quipu_cli::units;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use values::value;
 
 /// The command's options.
 #[derive(clap::Args)]
@@ -148,13 +153,13 @@ const GIVEN: [(&str, &str, &str); 7] = [
     (
         "out",
         "FILE",
-        "An array that the kernel writes, stored in this file; without --shape or --like it has the shape of the first array",
+        "An array that the kernel writes, stored in this file; without --shape or --like it has the shape of the first array of NumPy's, or an element for each work-item",
     ),
     ("shape", "EXTENTS", "The shape of the last --out: 512,512"),
     (
         "like",
         "FILE",
-        "Give the last --out the shape of this array",
+        "Give the last --out as many elements as this array has",
     ),
     ("local-bytes", "SIZE", "Local memory of this many bytes"),
 ];
@@ -537,19 +542,8 @@ fn ready(info: &KernelInfo, given: &[Given], global: Extent) -> Result<Vec<Ready
             }
         ));
     }
+    let arrays = Arrays::of(info, given, global);
     let mut all = Vec::new();
-    let mut first: Option<Vec<usize>> = None;
-    for given in given {
-        if let (None, Given::In(path) | Given::InOut(path)) = (&first, given)
-            && npy::is_numpy(path)
-        {
-            first = Some(array(path)?.shape);
-        }
-    }
-    let otherwise = first.unwrap_or_else(|| {
-        let sizes = &global.sizes[..global.dimensions];
-        sizes.iter().rev().copied().collect()
-    });
     for (number, (parameter, given)) in parameters.iter().zip(given).enumerate() {
         let this = format!(
             "parameter {} of '{}', `{}`,",
@@ -569,19 +563,14 @@ fn ready(info: &KernelInfo, given: &[Given], global: Extent) -> Result<Vec<Ready
             }
             (ParameterKind::Local, Given::LocalBytes(bytes)) => Ready::Local(*bytes as u64),
             (ParameterKind::Memory(_), Given::In(path)) => {
-                Ready::Array(checked(array(path)?, path, parameter, &this)?, None)
+                Ready::Array(arrays::read(path, parameter, &this)?, None)
             }
             (ParameterKind::Memory(_), Given::InOut(path)) => {
-                let array = checked(array(path)?, path, parameter, &this)?;
-                Ready::Array(array, Some(path.clone()))
+                Ready::Array(arrays::read(path, parameter, &this)?, Some(path.clone()))
             }
             (ParameterKind::Memory(_), Given::Out(path, shape)) => {
-                let shape = match shape {
-                    Some(Shape::Said(shape)) => shape.clone(),
-                    Some(Shape::Like(path)) => array(path)?.shape,
-                    None => otherwise.clone(),
-                };
-                Ready::Array(fresh(parameter, shape, path, &this)?, Some(path.clone()))
+                let array = arrays.fresh(parameter, shape.as_ref(), path, &this)?;
+                Ready::Array(array, Some(path.clone()))
             }
             (ParameterKind::Value { .. }, _) => {
                 return bad(format!("{this} is a value; give it by --arg"));
@@ -606,233 +595,13 @@ fn ready(info: &KernelInfo, given: &[Given], global: Extent) -> Result<Vec<Ready
     Ok(all)
 }
 
-fn array(path: &Path) -> Result<Array, CommandError> {
-    npy::read(path)
-        .map_err(|problem| CommandError::Run(format!("cannot read {}: {problem}", path.display())))
-}
-
-/// The name of an element's type for NumPy, and how many of them a vector has: `f4` and 4 of
-/// `float4`.
-fn element_of(type_name: &str) -> Option<(&'static str, usize)> {
-    let name = type_name.trim_end_matches('*').trim();
-    let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let lanes = match &name[scalar.len()..] {
-        "" => 1,
-        lanes => lanes.parse().ok()?,
-    };
-    let element = match scalar {
-        "char" => "i1",
-        "uchar" | "unsigned char" | "bool" => "u1",
-        "short" => "i2",
-        "ushort" | "unsigned short" => "u2",
-        "int" => "i4",
-        "uint" | "unsigned int" => "u4",
-        "long" | "ptrdiff_t" | "intptr_t" => "i8",
-        "ulong" | "unsigned long" | "size_t" | "uintptr_t" => "u8",
-        "half" => "f2",
-        "float" => "f4",
-        "double" => "f8",
-        _ => return None,
-    };
-    Some((element, lanes))
-}
-
-/// The usual name of a type of NumPy's.
-fn dtype(element: &str) -> String {
-    let (kind, size) = element.split_at(1);
-    let kind = match kind {
-        "f" => "float",
-        "i" => "int",
-        "b" => return "bool".to_owned(),
-        _ => "uint",
-    };
-    let bits = size.parse::<u32>().unwrap_or(0) * 8;
-    format!("{kind}{bits}")
-}
-
-/// An array whose elements are those of a parameter.
-fn checked(
-    array: Array,
-    path: &Path,
-    parameter: &ParameterInfo,
-    this: &str,
-) -> Result<Array, CommandError> {
-    if let (Some(there), Some((wanted, _))) = (&array.element, element_of(&parameter.type_name)) {
-        let same = there == wanted || (there == "b1" && wanted == "u1");
-        if !same {
-            return Err(CommandError::Run(format!(
-                "{this} takes elements of {}, and {} has {}; store it with .astype(np.{})",
-                dtype(wanted),
-                path.display(),
-                dtype(there),
-                dtype(wanted)
-            )));
-        }
-    }
-    Ok(array)
-}
-
-/// An array of zeros for a parameter.
-fn fresh(
-    parameter: &ParameterInfo,
-    mut shape: Vec<usize>,
-    path: &Path,
-    this: &str,
-) -> Result<Array, CommandError> {
-    let known = element_of(&parameter.type_name);
-    let Some((element, lanes)) = known else {
-        return Err(CommandError::Run(format!(
-            "{this} has elements of a size that is not known here; make the file {} as long as it has to be, and give it by --inout",
-            path.display()
-        )));
-    };
-    if lanes > 1 && shape.last() != Some(&lanes) {
-        shape.push(lanes);
-    }
-    // A vector of three takes as much room as one of four.
-    if lanes == 3 {
-        shape.pop();
-        shape.push(4);
-    }
-    let size = npy::size_of(element).unwrap_or(1);
-    let bytes = shape
-        .iter()
-        .try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
-    let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
-    let Some(bytes) = bytes else {
-        return Err(CommandError::Run(format!(
-            "{this} would have more bytes than there are"
-        )));
-    };
-    Ok(Array {
-        element: Some(element.to_owned()),
-        shape,
-        bytes: vec![0; bytes],
-    })
-}
-
-/// The bytes of a value of a type.
-fn value(type_name: &str, text: &str) -> Option<Vec<u8>> {
-    let (element, lanes) = element_of(type_name)?;
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    // One number is all of a vector's, as in OpenCL C.
-    if parts.len() != lanes && parts.len() != 1 {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    for lane in 0..lanes {
-        let part = parts.get(lane).or_else(|| parts.first())?;
-        bytes.extend(number(element, part)?);
-    }
-    Some(bytes)
-}
-
-fn number(element: &str, text: &str) -> Option<Vec<u8>> {
-    if element.starts_with('f') {
-        let number: f64 = text.trim_end_matches(['f', 'F']).parse().ok()?;
-        return match element {
-            "f2" => Some(half(number).to_le_bytes().to_vec()),
-            "f4" => Some((number as f32).to_le_bytes().to_vec()),
-            "f8" => Some(number.to_le_bytes().to_vec()),
-            _ => None,
-        };
-    }
-    let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
-    let number = match digits.strip_prefix("0x") {
-        Some(digits) => i128::from_str_radix(digits, 16).ok()?,
-        None => match digits {
-            "true" => 1,
-            "false" => 0,
-            digits => size(digits)
-                .ok()
-                .map(|size| size as i128)
-                .or_else(|| digits.parse().ok())?,
-        },
-    };
-    let bytes = npy::size_of(element)?;
-    let bits = bytes as u32 * 8;
-    let range = match element.starts_with('u') {
-        true => 0..1 << bits,
-        false => -(1 << (bits - 1))..1 << (bits - 1),
-    };
-    range
-        .contains(&number)
-        .then(|| number.to_le_bytes()[..bytes].to_vec())
-}
-
-/// The nearest number of 16 bits.
-fn half(number: f64) -> u16 {
-    let sign = if number.is_sign_negative() { 0x8000 } else { 0 };
-    let size = number.abs();
-    if size.is_nan() {
-        return 0x7e00;
-    }
-    // From here on it would be rounded to more than the largest.
-    if size >= 65520.0 {
-        return sign | 0x7c00;
-    }
-    let exponent = (size.to_bits() >> 52) as i32 - 1023;
-    // The smallest numbers keep fewer bits.
-    let exponent = exponent.max(-14);
-    let kept = (size * 2_f64.powi(10 - exponent)).round_ties_even() as u16;
-    // The leading bit, and what was rounded beyond all bits, are added to the exponent.
-    let bits = (((exponent + 14) as u16) << 10) + kept;
-    sign | bits
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_half_is_the_nearest_one() {
-        let some = [
-            (0.0, 0),
-            (-0.0, 0x8000),
-            (1.0, 0x3c00),
-            (-2.5, 0xc100),
-            (65504.0, 0x7bff),
-            (65519.999, 0x7bff),
-            (65520.0, 0x7c00),
-            (f64::NEG_INFINITY, 0xfc00),
-            (2_f64.powi(-24), 1),
-            (2_f64.powi(-25), 0),
-            (1.5 * 2_f64.powi(-24), 2),
-            (2_f64.powi(-14).next_down(), 0x400),
-            // Between two numbers the even one; next to that, the nearest.
-            (1.0 + 2_f64.powi(-11), 0x3c00),
-            (1.0 + 2_f64.powi(-11) + 2_f64.powi(-40), 0x3c01),
-            (1.0 + 3.0 * 2_f64.powi(-11), 0x3c02),
-            (1e-300, 0),
-        ];
-        for (number, wanted) in some {
-            assert_eq!(half(number), wanted, "{number:e}");
-        }
-        let two = [0x3c00_u16, 0x3800].map(u16::to_le_bytes).concat();
-        assert_eq!(value("half2", "1,0.5"), Some(two));
-    }
-
-    #[test]
-    fn sizes_and_values_are_read_as_people_write_them() {
+    fn sizes_are_read_as_people_write_them() {
         assert_eq!(size("64Ki"), Ok(65536));
         assert!(size("1.5Mi").is_err() && size("").is_err() && size("99999999999Gi").is_err());
-        assert_eq!(value("int", "-3"), Some((-3_i32).to_le_bytes().to_vec()));
-        assert_eq!(
-            value("uint", "1Mi"),
-            Some((1_u32 << 20).to_le_bytes().to_vec())
-        );
-        assert_eq!(value("uint", "-1"), None);
-        assert_eq!(value("uchar", "256"), None);
-        assert_eq!(value("ulong", "0xff"), Some(255_u64.to_le_bytes().to_vec()));
-        assert_eq!(
-            value("float2", "1,2.5"),
-            Some([1.0_f32, 2.5].map(f32::to_le_bytes).concat())
-        );
-        assert_eq!(
-            value("float4", "1"),
-            Some([1.0_f32; 4].map(f32::to_le_bytes).concat())
-        );
-        assert_eq!(value("float4", "1,2"), None);
-        assert_eq!(value("struct pair", "1"), None);
     }
 }
