@@ -409,6 +409,55 @@ fn arrays_that_are_no_whole_elements_are_told() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_kernel_that_leaves_an_array_is_named_when_it_is_checked() {
+    let Some(place) = Place::new(
+        "kernel void shift(int by, global const float *x, global float *y) {
+            int i = get_global_id(0);
+            y[i] = x[i + by];
+        }
+        kernel void far(global float4 *y) { y[get_global_id(0) * 1000] = 1.0f; }",
+    ) else {
+        return;
+    };
+    place.write("x.npy", "100,", &[1.5_f32; 100]);
+    let checked = |arguments: &str| {
+        let mut command = place.command(arguments);
+        command.env("QUIPU_CHECK", "1").output().unwrap()
+    };
+    for device in ["cpu", "serial"] {
+        let shift = |by: i32, rest: &str| {
+            let arguments = format!("shift --global 100 --arg {by} --in x.npy --out y.npy");
+            checked(&format!("{arguments} {rest} --device {device}"))
+        };
+        let output = shift(0, "");
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(place.read::<f32>("y.npy").1, [1.5; 100]);
+        for (output, wanted) in [
+            (
+                shift(1, ""),
+                "`float* x` of 'shift' has 400 bytes, and the kernel touches byte 400, behind",
+            ),
+            (
+                shift(-2000, ""),
+                "`float* x` of 'shift' has 400 bytes, and the kernel touches byte 8000 before",
+            ),
+            (
+                shift(0, "--shape 10"),
+                "`float* y` of 'shift' has 40 bytes, and the kernel touches byte ",
+            ),
+            (
+                checked(&format!("far --global 10 --out z.npy --device {device}")),
+                "`float4* y` of 'far' has 160 bytes, and the kernel touches byte ",
+            ),
+        ] {
+            assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+            assert!(said(&output).contains(wanted), "{}", said(&output));
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_told() {
     let Some(place) = Place::new(SAXPY) else {
         return;

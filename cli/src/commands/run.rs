@@ -4,6 +4,8 @@
 //! kind.
 
 mod arrays;
+#[cfg(unix)]
+mod guard;
 mod values;
 
 use crate::error::CommandError;
@@ -264,7 +266,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let ready = ready(&info, &options.arguments.0, options.global)?;
     let local = local(options, &info, &device)?;
     let kernel = program.kernel(&options.kernel);
-    let mut buffers = upload(&context, &queue, &ready, &info)?;
+    let mut buffers = upload(&context, &queue, &ready, &info, is_guarded(&device))?;
     let mut times = Vec::new();
     for _ in 0..options.repeat {
         let arguments = passed(&ready, &info, &mut buffers);
@@ -313,13 +315,24 @@ fn compile(
     Ok((program, info))
 }
 
+/// True if kernels on this device are watched: `QUIPU_CHECK=1` says so, and they work in the host's
+/// memory.
+fn is_guarded(device: &Device) -> bool {
+    let is_wanted = matches!(quipu_environment::CHECK.get(), Ok(Some(true)));
+    let is_here = device.core().driver().runs_native_code() && device.uses_host_memory();
+    cfg!(unix) && is_wanted && is_here
+}
+
 /// Writes each array to a buffer of its own.
 fn upload(
     context: &Context,
     queue: &Queue,
     ready: &[Ready],
     info: &KernelInfo,
+    is_guarded: bool,
 ) -> Result<Vec<Buffer<u8>>, CommandError> {
+    #[cfg(not(unix))]
+    let _ = is_guarded;
     let mut buffers = Vec::new();
     for (ready, parameter) in ready.iter().zip(&info.parameters) {
         let Ready::Array(array, _) = ready else {
@@ -328,6 +341,14 @@ fn upload(
         if array.bytes.is_empty() {
             let problem = format!("the array for `{}` is empty", told(parameter));
             return Err(CommandError::Run(problem));
+        }
+        #[cfg(unix)]
+        if is_guarded {
+            let name = format!("the array for `{}` of '{}'", told(parameter), info.name);
+            let element = arrays::element_bytes(parameter);
+            let buffer = guard::buffer(context, &array.bytes, element, name);
+            buffers.push(buffer.map_err(CommandError::Node)?);
+            continue;
         }
         let buffer = context
             .allocate::<u8>(array.bytes.len())

@@ -87,6 +87,12 @@ impl Element {
     }
 }
 
+/// Bytes of a parameter's elements, if they are known.
+#[cfg(unix)]
+pub(super) fn element_bytes(parameter: &ParameterInfo) -> Option<usize> {
+    Element::of(&parameter.type_name).map(Element::bytes)
+}
+
 /// Reads an array for a parameter, and checks that it consists of the parameter's elements.
 pub(super) fn read(
     path: &Path,
