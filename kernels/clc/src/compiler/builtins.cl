@@ -202,7 +202,7 @@ SCALARS1(rsqrt, (real)1 / __builtin_elementwise_sqrt(a))
 #define __q_cos __q_any_cos
 #define __q_tan __q_any_tan
 EITHER1(sin) EITHER1(cos) EITHER1(exp) EITHER1(exp2) EITHER1(log) EITHER1(log2) EITHER1(log10)
-OVER float pow(float a, float b) { return __q_power(a, (double)b); } MAP2(pow, float, float, float)
+OVER float pow(float a, float b) { return __q_pow(a, b); } MAP2(pow, float, float, float)
 OVER double pow(double a, double b) { return __builtin_elementwise_pow(a, b); } MAP2(pow, double, double, double)
 #define SYSTEM1(name) \
     PURE double __q_d_##name(double) SYSTEM(#name); \

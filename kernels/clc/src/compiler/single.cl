@@ -286,7 +286,57 @@ SINGLE float __q_f_cospi(float a) {
 }
 SINGLE float __q_f_tanpi(float a) { return __q_f_sinpi(a) / __q_f_cospi(a); }
 
-// In `double`, so that enough bits of the product are left.
+// A power of what is not below zero, as 2^(high + low), for exponents of the two kinds below. The lower part is left out where the
+// result is none of the usual ones.
+SINGLE float __q_exp2_of_sum(float high, float low) {
+    float within = __q_within(high, -160.0f, 130.0f);
+    low = within == high ? low : 0.0f;
+    float t = within + ROUNDER;
+    return __q_scaled(__q_exp2_within_half(within - (t - ROUNDER) + low), __q_whole(t));
+}
+
+// The sign of a power, and powers that are no arithmetic. What is below zero has powers for whole numbers alone.
+SINGLE float __q_power_of(float a, float r, int is_whole, int is_odd, int is_infinite, int is_zero) {
+    float m = __builtin_elementwise_abs(a);
+    r = is_odd ? __builtin_elementwise_copysign(r, a) : r;
+    r = (a < 0.0f) & (m < INFINITE) & !is_whole ? __builtin_nanf("") : r;
+    r = (m == 1.0f) & is_infinite ? 1.0f : r;
+    return is_zero | (a == 1.0f) ? 1.0f : r;
+}
+
+// Sums of two numbers stand for the logarithm and its product, so that enough bits are left.
+SINGLE float __q_pow(float a, float b) {
+    float m = __builtin_elementwise_abs(a);
+    int n;
+    float x = __q_parts(m, &n);
+    // s = (x - 1) / (x + 1), of which the logarithm is a series.
+    float above = x - 1.0f, below = x + 1.0f, below_rest = x - (below - 1.0f);
+    float inverse = 1.0f / below, s = above * inverse;
+    float s_rest = FMA(-s, below_rest, FMA(-s, below, above)) * inverse;
+    float z = s * s;
+    float p = 1.0f / 11;
+    p = FMA(p, z, 1.0f / 9);
+    p = FMA(p, z, 1.0f / 7);
+    p = FMA(p, z, 1.0f / 5);
+    p = FMA(p, z, 1.0f / 3);
+    const float two_over_log2 = 0x1.715476p1f, its_rest = 0x1.4ae0cp-25f;
+    float high = s * two_over_log2;
+    float low = FMA(s, its_rest, FMA(s, two_over_log2, -high));
+    low = FMA(FMA(p, s * z, s_rest), two_over_log2, low);
+    float e = (float)n, sum = e + high;
+    low += e - sum + high;
+    float logarithm = sum + low;
+    low += sum - logarithm;
+    logarithm = m == 0.0f ? -INFINITE : m < INFINITE ? logarithm : m;
+    float power = b * logarithm;
+    float r = __q_exp2_of_sum(power, FMA(b, low, FMA(b, logarithm, -power)));
+    float half_of = b * 0.5f;
+    int is_whole = b == __builtin_elementwise_rint(b);
+    int is_odd = is_whole & (half_of != __builtin_elementwise_rint(half_of));
+    return __q_power_of(a, r, is_whole, is_odd, __builtin_elementwise_abs(b) == INFINITE, b == 0.0f);
+}
+
+// For exponents that have more bits than a `float`.
 SINGLE float __q_power(float a, double b) {
     float m = __builtin_elementwise_abs(a);
     int n;
@@ -304,18 +354,12 @@ SINGLE float __q_power(float a, double b) {
     double power = b * logarithm;
     power = power < -160.0 ? -160.0 : power;
     power = power > 130.0 ? 130.0 : power;
-    const double rounder = 0x1.8p52;
-    double whole = (power + rounder) - rounder;
-    float t = (float)whole + ROUNDER;
-    float r = __q_scaled(__q_exp2_within_half((float)(power - whole)), __q_whole(t));
-    // What is below zero has powers for whole numbers alone.
+    float high = (float)power;
+    float r = __q_exp2_of_sum(high, (float)(power - (double)high));
     double of_half = b * 0.5;
     int is_whole = b == __builtin_elementwise_rint(b);
     int is_odd = is_whole & (of_half != __builtin_elementwise_rint(of_half));
-    r = is_odd ? __builtin_elementwise_copysign(r, a) : r;
-    r = (a < 0.0f) & (m < INFINITE) & !is_whole ? __builtin_nanf("") : r;
-    r = (m == 1.0f) & (__builtin_elementwise_abs(b) == __builtin_inf()) ? 1.0f : r;
-    return (b == 0.0) | (a == 1.0f) ? 1.0f : r;
+    return __q_power_of(a, r, is_whole, is_odd, __builtin_elementwise_abs(b) == __builtin_inf(), b == 0.0);
 }
 #undef FMA
 #undef SINGLE
