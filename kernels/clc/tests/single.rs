@@ -413,3 +413,58 @@ fn powers_and_roots_of_whole_numbers_are_within_the_standards_bounds() {
         }
     }
 }
+
+#[test]
+fn inverse_roots_are_within_the_standards_bounds_and_right_at_limits() {
+    let text = "kernel void k(global const float *x, global float *y) {
+        size_t i = get_global_id(0); y[i] = rsqrt(x[i]);
+    }
+    kernel void one(global const float *x, global float *y) {
+        for (int i = 0; i < 64; i++) y[i] = rsqrt(x[i * (int)get_global_size(0)]);
+    }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let mut x: Vec<f32> = (0..=u32::MAX).step_by(STEP).map(f32::from_bits).collect();
+    let limits = [
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::from_bits(1),
+        f32::MIN_POSITIVE,
+        f32::MAX,
+        -1.0,
+        1.0,
+    ];
+    x.extend(limits);
+    x.resize(x.len().next_multiple_of(64), 1.0);
+    let check = |x: &f32, y: f32| {
+        let wanted = 1.0 / f64::from(*x).sqrt();
+        let off = units_off(y, wanted);
+        assert!(
+            off <= 2.0,
+            "rsqrt({x:e}) is {wanted:e}, and not {y:e}: {off} ulp"
+        );
+        assert!(wanted.is_nan() || wanted.is_sign_negative() == y.is_sign_negative());
+    };
+    for (x, y) in x.iter().zip(of_bits(&program, "k", &[&x])) {
+        check(x, y);
+    }
+    let code = program.emit("k", Some([64, 1, 1]), Output::Optimised);
+    let code = String::from_utf8_lossy(&code.unwrap()).into_owned();
+    assert!(!code.contains("quipu.form"), "{code}");
+    if code.contains("rsqrt14") {
+        assert!(!code.contains("llvm.sqrt.v"), "{code}");
+    }
+    // One work-item has a plain root.
+    let y = vec![0_f32; 64];
+    let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);
+    launch.memory(&x[..64]);
+    launch.memory(&y);
+    launch.run(&program, "one");
+    for (x, y) in x.iter().zip(y) {
+        check(x, y);
+    }
+}

@@ -12,14 +12,10 @@
 //! little that a quotient does not come to the next whole number, and by more than what rounding
 //! takes.
 //!
-//! 1. [`call`] replaces each division of a kernel by a call of a function. LLVM knows of a vector
-//!    form of it for each length, without a mask, because the function is defined for a divisor of
-//!    0, too.
-//! 2. The optimiser makes vectors of the loop over work-items, with calls of vector forms.
-//! 3. [`marked_inline`] has all calls inlined. One that is still a scalar's becomes a plain
-//!    division.
+//! The divisions are functions with [vector forms](super::forms), without a mask, because the
+//! functions are defined for a divisor of 0, too.
 
-use super::Fault;
+use super::forms::{ATTRIBUTES, Call};
 use super::llvm::*;
 use std::fmt::Write as _;
 
@@ -34,25 +30,25 @@ struct Division {
 const DIVISIONS: [Division; 4] = [
     Division {
         opcode: op::UDIV,
-        name: "quipu.divide.udiv",
+        name: "quipu.form.udiv",
         is_signed: false,
         is_rest: false,
     },
     Division {
         opcode: op::SDIV,
-        name: "quipu.divide.sdiv",
+        name: "quipu.form.sdiv",
         is_signed: true,
         is_rest: false,
     },
     Division {
         opcode: op::UREM,
-        name: "quipu.divide.urem",
+        name: "quipu.form.urem",
         is_signed: false,
         is_rest: true,
     },
     Division {
         opcode: op::SREM,
-        name: "quipu.divide.srem",
+        name: "quipu.form.srem",
         is_signed: true,
         is_rest: true,
     },
@@ -60,9 +56,6 @@ const DIVISIONS: [Division; 4] = [
 
 /// The numbers of work-items that the vector forms are for.
 const LENGTHS: [u32; 5] = [4, 8, 16, 32, 64];
-
-/// The beginning of the names of all these functions.
-pub(super) const CALLED_TO_DIVIDE: &str = "quipu.divide.";
 
 /// Has all divisions of whole numbers in a module's functions be defined: a divisor with which
 /// there is no quotient becomes 1.
@@ -128,68 +121,25 @@ pub(super) fn repeated(of: Type, value: impl FnOnce(u32) -> u64) -> Value {
     }
 }
 
-/// Replaces the divisions of a kernel by numbers that are not constants. True if there are any.
-pub(super) fn call(
-    context: Context,
-    module: Module,
-    machine: Machine,
-    kernel: Value,
-) -> Result<bool, Fault> {
+/// The divisions of a kernel by numbers that are not constants.
+pub(super) fn calls(kernel: Value) -> Vec<Call> {
     let all = blocks(kernel).into_iter().flat_map(Block::instructions);
-    let divisions: Vec<(Value, &Division)> = all
-        .filter_map(|one| {
-            let of = DIVISIONS
-                .iter()
-                .find(|it| one.opcode() == Some(it.opcode))?;
-            let is_one = one.ty().is_integer(32) && LLVMGetOperand(one, 1).number().is_none();
-            is_one.then_some((one, of))
+    let of_one = |one: Value| {
+        let mut kinds = DIVISIONS.iter();
+        let of = kinds.find(|it| one.opcode() == Some(it.opcode))?;
+        let is_one = one.ty().is_integer(32) && LLVMGetOperand(one, 1).number().is_none();
+        is_one.then(|| Call {
+            instruction: one,
+            name: of.name,
+            operands: [0, 1].map(|at| LLVMGetOperand(one, at)).to_vec(),
         })
-        .collect();
-    if divisions.is_empty() {
-        return Ok(false);
-    }
-    let text: String = DIVISIONS.iter().map(Division::text).collect();
-    let (mut functions, mut message) = (Module::NULL, std::ptr::null_mut());
-    if LLVMParseIRInContext(
-        context,
-        buffer(text.as_bytes()),
-        &raw mut functions,
-        &raw mut message,
-    ) != 0
-    {
-        return Err(Fault::Failed(string(message)));
-    }
-    LLVMSetTarget(functions, LLVMGetDefaultTargetTriple());
-    LLVMSetModuleDataLayout(functions, LLVMCreateTargetDataLayout(machine));
-    if LLVMLinkModules2(module, functions) != 0 {
-        let fault = "functions that divide cannot be linked";
-        return Err(Fault::Failed(fault.to_owned()));
-    }
-    let builder = LLVMCreateBuilderInContext(context);
-    for (division, of) in divisions {
-        let Some(function) = module.function(of.name) else {
-            continue;
-        };
-        LLVMPositionBuilderBefore(builder, division);
-        let operands = [0, 1].map(|at| LLVMGetOperand(division, at));
-        let of = LLVMGlobalGetValueType(function);
-        let call = LLVMBuildCall2(builder, of, function, operands.as_ptr(), 2, UNNAMED);
-        LLVMReplaceAllUsesWith(division, call);
-        LLVMInstructionEraseFromParent(division);
-    }
-    Ok(true)
+    };
+    all.filter_map(of_one).collect()
 }
 
-/// Marks the functions that divide as ones to be inlined, once the optimiser is through.
-pub(super) fn marked_inline(context: Context, module: Module) {
-    const FUNCTION: u32 = u32::MAX;
-    let are_ours = |function: &Value| function.name().starts_with(CALLED_TO_DIVIDE);
-    for function in module.functions().into_iter().filter(are_ours) {
-        LLVMRemoveEnumAttributeAtIndex(function, FUNCTION, attribute_kind("noinline"));
-        let inline = LLVMCreateEnumAttribute(context, attribute_kind("alwaysinline"), 0);
-        LLVMAddAttributeAtIndex(function, FUNCTION, inline);
-        LLVMSetLinkage(function, linkage::INTERNAL);
-    }
+/// The functions, as LLVM's text.
+pub(super) fn text() -> String {
+    DIVISIONS.iter().map(Division::text).collect()
 }
 
 impl Division {
@@ -216,7 +166,6 @@ impl Division {
         let by_one = LENGTHS.iter().map(|length| form(length, "vu", "_by_one"));
         let by_each = LENGTHS.iter().map(|length| form(length, "vv", ""));
         let forms: Vec<String> = by_one.chain(by_each).collect();
-        let attributes = "noinline nounwind willreturn speculatable memory(none)";
         // The least number divided by -1 has no quotient that is one.
         let overflow = match is_signed {
             true => {
@@ -226,7 +175,7 @@ impl Division {
             false => "  %is_unsafe = or i1 %is_zero, false\n",
         };
         let mut text = format!(
-            "define i32 @{name}(i32 %a, i32 %b) {attributes} \"vector-function-abi-variant\"=\"{}\" {{\n  \
+            "define i32 @{name}(i32 %a, i32 %b) {ATTRIBUTES} \"vector-function-abi-variant\"=\"{}\" {{\n  \
              %of = freeze i32 %a\n  %by = freeze i32 %b\n  %is_zero = icmp eq i32 %by, 0\n{overflow}  \
              %safe = select i1 %is_unsafe, i32 1, i32 %by\n  %quotient = {sign}div i32 %of, %safe\n{}",
             forms.join(","),
@@ -237,7 +186,7 @@ impl Division {
             let ones = vec!["i32 1"; length as usize].join(", ");
             let _ = write!(
                 text,
-                "define {whole} @{name}_{length}({whole} %a, {whole} %b) {attributes} {{\n  \
+                "define {whole} @{name}_{length}({whole} %a, {whole} %b) {ATTRIBUTES} {{\n  \
                  %is_zero = icmp eq {whole} %b, zeroinitializer\n  \
                  %safe = select <{length} x i1> %is_zero, {whole} <{ones}>, {whole} %b\n  \
                  %x = {sign}itofp {whole} %a to {real}\n  \
@@ -250,7 +199,7 @@ impl Division {
             // 1 + 2^-50.
             let _ = write!(
                 text,
-                "define {whole} @{name}_{length}_by_one({whole} %a, i32 %b) {attributes} {{\n  \
+                "define {whole} @{name}_{length}_by_one({whole} %a, i32 %b) {ATTRIBUTES} {{\n  \
                  %is_zero = icmp eq i32 %b, 0\n  \
                  %divisor = select i1 %is_zero, i32 1, i32 %b\n  \
                  %y = {sign}itofp i32 %divisor to double\n  \

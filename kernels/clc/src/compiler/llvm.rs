@@ -305,6 +305,7 @@ functions! {
     LLVMSetInitializer(global: Value, value: Value);
     LLVMSetGlobalConstant(global: Value, is: c_int);
     LLVMAddGlobalInAddressSpace(module: Module, of: Type, name: *const c_char, space: c_uint) -> Value;
+    LLVMConstReal(of: Type, number: f64) -> Value;
     LLVMIsConstantString(value: Value) -> c_int;
     LLVMGetAsString(value: Value, length: *mut usize) -> *const c_char;
     LLVMConstStringInContext(context: Context, text: *const c_char, length: c_uint, without_zero: c_int) -> Value;
@@ -336,6 +337,7 @@ pub(crate) mod op {
     pub(crate) const ADD: i32 = 8;
     pub(crate) const SUB: i32 = 10;
     pub(crate) const MUL: i32 = 12;
+    pub(crate) const FDIV: i32 = 16;
     pub(crate) const UDIV: i32 = 14;
     pub(crate) const SDIV: i32 = 15;
     pub(crate) const UREM: i32 = 17;

@@ -20,7 +20,9 @@
 //! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
 //! | `words` | vectors of a few bytes that are read and written as one number |
+//! | `forms` | functions of which LLVM knows vector forms |
 //! | `division` | whole numbers that are divided many at once |
+//! | `roots` | inverse square roots of many numbers at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |
 //!
@@ -35,6 +37,7 @@
 
 mod calls;
 mod division;
+mod forms;
 mod half;
 mod library;
 mod llvm;
@@ -44,6 +47,7 @@ mod print;
 mod program;
 mod ptx;
 mod remarks;
+mod roots;
 mod structures;
 pub(crate) mod tools;
 mod translate;

@@ -5,7 +5,7 @@ use super::remarks::Remarks;
 use super::tools::Tools;
 use super::workgroup::{Notes, spaces, sub_groups};
 use super::{
-    Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, versions,
+    Fault, Output, forms, library, llvm, neighbours, remarks, structures, variables, versions,
     workgroup,
 };
 use crate::metadata::Layout;
@@ -146,7 +146,7 @@ pub(super) fn compile(
         }
     }
     let switches = workgroup::switches_by_numbers(function);
-    let divides = division::call(context, module, machine, function)?;
+    let has_forms = forms::call(context, module, machine, function)?;
     let layout = workgroup::transform(
         context,
         module,
@@ -184,10 +184,10 @@ pub(super) fn compile(
         }
         None => false,
     };
-    if divides {
-        division::marked_inline(context, module);
+    if has_forms {
+        forms::marked_inline(context, module);
     }
-    if asks || divides {
+    if asks || has_forms {
         let passes =
             "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)";
         module.run(passes, machine)?;

@@ -7,7 +7,7 @@ use super::private::{Part, parts_of};
 use super::uniform::Divergence;
 use super::variables::{is_leaf, is_pure};
 use super::waits::is_shared;
-use crate::compiler::division::CALLED_TO_DIVIDE;
+use crate::compiler::forms;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub(in crate::compiler) fn keeps_reads_in_place(instruction: Value) -> bool {
             let callee = instruction.callee().unwrap_or_default();
             !is_leaf(instruction)
                 && !is_arithmetic(&callee)
-                && !callee.starts_with(CALLED_TO_DIVIDE)
+                && !callee.starts_with(forms::CALLED)
                 && !callee.starts_with(CALLED_TO_READ)
         }
         _ => is_shared(instruction),
@@ -321,6 +321,11 @@ fn has(feature: &str) -> bool {
 /// True if this processor reads and writes some bytes of a vector, and not others.
 pub(super) fn masks_bytes() -> bool {
     has("+avx512bw")
+}
+
+/// True if this processor has an estimate of 14 bits of inverse square roots.
+pub(in crate::compiler) fn estimates_roots() -> bool {
+    cfg!(target_arch = "x86_64") && has("+avx512vl")
 }
 
 /// True if this processor gathers words about as fast as it reads them one by one, at least.

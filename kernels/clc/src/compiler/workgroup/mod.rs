@@ -53,7 +53,7 @@ mod waits;
 use super::llvm::*;
 use super::{Fault, calls};
 use crate::metadata::Layout;
-pub(super) use access::{keeps_reads_in_place, switches_by_numbers};
+pub(super) use access::{estimates_roots, keeps_reads_in_place, switches_by_numbers};
 use emit::Emitter;
 pub(crate) use emit::{NUMBERS, place_of_arguments};
 pub(super) use graph::{BARRIER, MEETING};
