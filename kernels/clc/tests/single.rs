@@ -468,3 +468,37 @@ fn inverse_roots_are_within_the_standards_bounds_and_right_at_limits() {
         check(x, y);
     }
 }
+
+#[test]
+fn near_angles_beside_each_other_need_no_table() {
+    let text =
+        "kernel void k(global const float *x, global float *y, global float *z, global float *t) {
+        size_t i = get_global_id(0); y[i] = sin(x[i]); z[i] = cos(x[i]); t[i] = tan(x[i]);
+    }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let code = program.emit("k", Some([64, 1, 1]), Output::Optimised);
+    let code = String::from_utf8_lossy(&code.unwrap()).into_owned();
+    assert!(!code.contains("gather"), "{code}");
+    // Near ones and far ones beside each other.
+    let far = |at: usize| if at % 3 == 0 { 3e6 } else { 1.0 };
+    let x: Vec<f32> = (0..256).map(|at| far(at) + at as f32).collect();
+    let [y, z, t] = [(); 3].map(|()| vec![0_f32; 256]);
+    let mut launch = Launch::new([256, 1, 1], [64, 1, 1]);
+    for memory in [&x, &y, &z, &t] {
+        launch.memory(memory);
+    }
+    launch.run(&program, "k");
+    for (at, x) in x.iter().enumerate() {
+        let angle = f64::from(*x);
+        for (found, wanted) in [
+            (y[at], angle.sin()),
+            (z[at], angle.cos()),
+            (t[at], angle.tan()),
+        ] {
+            let off = units_off(found, wanted);
+            assert!(off <= 5.5, "of {x:e} it is {wanted:e}, and not {found:e}");
+        }
+    }
+}

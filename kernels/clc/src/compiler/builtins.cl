@@ -198,9 +198,14 @@ SCALARS1(rsqrt, (real)1 / __builtin_elementwise_sqrt(a))
 #define EITHER1(name) \
     OVER float name(float a) { return __q_##name(a); } MAP1(name, float, float) \
     OVER double name(double a) { return __builtin_elementwise_##name(a); } MAP1(name, double, double)
-#define __q_sin __q_any_sin
-#define __q_cos __q_any_cos
-#define __q_tan __q_any_tan
+// Functions of angles stay functions, so that those of many work-items can be others.
+#define OF_ANGLE(name) \
+    __attribute__((const, noinline, nothrow)) float __q_form_##name(float) __asm__("quipu.form." #name); \
+    float __q_form_##name(float a) { return __q_any_##name(a); }
+OF_ANGLE(sin) OF_ANGLE(cos) OF_ANGLE(tan)
+#define __q_sin __q_form_sin
+#define __q_cos __q_form_cos
+#define __q_tan __q_form_tan
 EITHER1(sin) EITHER1(cos) EITHER1(exp) EITHER1(exp2) EITHER1(log) EITHER1(log2) EITHER1(log10)
 OVER float pow(float a, float b) { return __q_pow(a, b); } MAP2(pow, float, float, float)
 OVER double pow(double a, double b) { return __builtin_elementwise_pow(a, b); } MAP2(pow, double, double, double)

@@ -7,7 +7,7 @@
 //! order of threads.
 
 use super::llvm::*;
-use super::{library, variables, workgroup};
+use super::{forms, library, variables, workgroup};
 use std::collections::{HashMap, HashSet};
 
 /// The beginning of the names of functions that stay.
@@ -20,7 +20,8 @@ const INSTRUCTIONS: usize = 8192;
 
 /// True if a function of this name is called, and not inlined.
 pub(super) fn are_kept(name: &str) -> bool {
-    name.starts_with(KEPT) || name.starts_with(library::CALLED)
+    let mut kept = [KEPT, library::CALLED, forms::CALLED].iter();
+    kept.any(|start| name.starts_with(start))
 }
 
 /// True if an instruction calls a function of the program.

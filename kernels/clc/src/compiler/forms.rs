@@ -2,14 +2,14 @@
 //!
 //! Some operations of work-items side by side are other instructions than those of one work-item.
 //!
-//! 1. [`call`] replaces such operations of a kernel by calls of functions. LLVM knows of a vector
+//! 1. Functions of angles are calls in a program's bitcode. [`call`] replaces other such operations of a kernel by calls of functions. LLVM knows of a vector
 //!    form of each function for several lengths.
 //! 2. The optimiser makes vectors of the loop over work-items, with calls of vector forms.
 //! 3. [`marked_inline`] has all calls inlined. One that is still a scalar's becomes the plain
 //!    operation.
 
 use super::llvm::*;
-use super::{Fault, division, roots};
+use super::{Fault, angles, division, roots};
 
 /// The beginning of the names of all these functions.
 pub(super) const CALLED: &str = "quipu.form.";
@@ -44,7 +44,33 @@ pub(super) fn call(
             replace(context, module, calls);
         }
     }
+    for (name, function) in angles::called(module) {
+        is_any = true;
+        give_forms(context, function, &angles::forms(name));
+        link(context, module, machine, &angles::text(name))?;
+    }
     Ok(is_any)
+}
+
+/// Has LLVM know vector forms of a function that is there. It may be called where a work-item does
+/// not come to it.
+fn give_forms(context: Context, function: Value, forms: &str) {
+    const FUNCTION: u32 = u32::MAX;
+    let (key, text) = ("vector-function-abi-variant", forms);
+    let known = LLVMCreateStringAttribute(
+        context,
+        key.as_ptr().cast(),
+        key.len() as u32,
+        text.as_ptr().cast(),
+        text.len() as u32,
+    );
+    LLVMAddAttributeAtIndex(function, FUNCTION, known);
+    for kind in ["speculatable", "nounwind", "willreturn", "noinline"] {
+        let attribute = LLVMCreateEnumAttribute(context, attribute_kind(kind), 0);
+        LLVMAddAttributeAtIndex(function, FUNCTION, attribute);
+    }
+    // The forms, which are linked, call it.
+    LLVMSetLinkage(function, linkage::EXTERNAL);
 }
 
 /// Links functions that are LLVM's text.

@@ -21,6 +21,7 @@
 //! | `half` | numbers of 16 bits |
 //! | `words` | vectors of a few bytes that are read and written as one number |
 //! | `forms` | functions of which LLVM knows vector forms |
+//! | `angles` | sines, cosines and tangents of many numbers at once |
 //! | `division` | whole numbers that are divided many at once |
 //! | `roots` | inverse square roots of many numbers at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
@@ -35,6 +36,7 @@
 //! each text, [`Request::Link`] for all of them, and [`Request::Read`], which gives what `Describe`
 //! gives. [`Request::Translate`] makes of SPIR-V what `Unit` makes of a text.
 
+mod angles;
 mod calls;
 mod division;
 mod forms;

@@ -26,7 +26,7 @@ use super::llvm::*;
 use super::object::{ASSEMBLY, Step, emitted, load_llvm, parse};
 use super::tools::Tools;
 use super::workgroup::sub_groups;
-use super::{Fault, library, llvm};
+use super::{Fault, forms, library, llvm};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -180,6 +180,7 @@ pub(super) fn compile(
     module
         .verify()
         .map_err(|error| Fault::Failed(format!("what was made for PTX is no code: {error}")))?;
+    forms::marked_inline(context, module);
     module.run("always-inline,globaldce", machine)?;
     // The optimiser makes other functions of some.
     refuse_missing(module)?;
