@@ -302,6 +302,10 @@ const WAITED_FOR: &[(&str, &str)] = &[
         "atomic_inc(numbers); while (atomic_add(numbers, 0) <= i); *sum += s;",
     ),
     (
+        "a count that another argument sets back",
+        "while (atomic_inc(table + i) < 9) others[i] = atomic_or(numbers, 0) ? 9 : 0; *sum += s; atomic_or(numbers, 1);",
+    ),
+    (
         "exchanged until free",
         "while (true) { int old = *(volatile global int *)numbers; if (!(old & 1) && atomic_cmpxchg(numbers, old, old | 1) == old) break; }
          *sum += s; atomic_and(numbers, ~1);",

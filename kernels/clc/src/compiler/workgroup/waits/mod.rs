@@ -410,7 +410,7 @@ fn ways(graph: &Graph, of: &Loop, from: usize) -> Vec<usize> {
 /// True if each turn of a loop adds a constant to a number in memory that nothing else in the loop
 /// changes, and the loop is left when the number has gone past a bound that stays as it is: each
 /// work-item comes there by its own turns. Another argument may be for the same memory: what is
-/// subtracted there may be what was added.
+/// subtracted there may be what was added, and what is stored at the same index may replace it.
 fn counts_out(graph: &Graph, of: &Loop) -> bool {
     let latches: Vec<usize> = graph.before[of.header]
         .iter()
@@ -452,8 +452,12 @@ fn counts_out(graph: &Graph, of: &Loop) -> bool {
                 return !calls::is_call(*other);
             };
             let takes_back = || goes_up(*other) == Some(!way);
-            let changes_it =
-                Place::any_meet(&at, &to) || Place::any_share(&at, &to) && takes_back();
+            let sets_back = || {
+                other.opcode() == Some(op::STORE)
+                    && indices(address(*other)) == indices(address(count))
+            };
+            let changes_it = Place::any_meet(&at, &to)
+                || Place::any_share(&at, &to) && (takes_back() || sets_back());
             !changes_it || *other == count
         });
         is_alone.then_some(way)
@@ -489,6 +493,14 @@ fn counts_out(graph: &Graph, of: &Loop) -> bool {
         .filter(in_each_turn)
         .flat_map(|at| &graph.nodes[at].body);
     counters.any(|count| counts(*count).is_some_and(|goes_up| leaves_past(*count, goes_up)))
+}
+
+/// The indices by which an address differs from a pointer that a kernel has.
+fn indices(address: Value) -> Vec<Value> {
+    match address.opcode() {
+        Some(op::GEP) => address.operands().skip(1).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// True if an edge leaves a loop, or leads to where a number that comes with it decides that the
