@@ -421,6 +421,10 @@ fn inverse_roots_are_within_the_standards_bounds_and_right_at_limits() {
     }
     kernel void one(global const float *x, global float *y) {
         for (int i = 0; i < 64; i++) y[i] = rsqrt(x[i * (int)get_global_size(0)]);
+    }
+    kernel void of_each_other(global const float *x, global float *y) {
+        int i = get_global_id(0), n = get_global_size(0), a = 1000000 + i;
+        y[i] = rsqrt(rsqrt(rsqrt(x[i]))) + a / (i + 1) / (i % 7 + 1) % (i + 3);
     }";
     let Some(program) = program(text) else {
         return;
@@ -457,6 +461,13 @@ fn inverse_roots_are_within_the_standards_bounds_and_right_at_limits() {
     assert!(!code.contains("quipu.form"), "{code}");
     if code.contains("rsqrt14") {
         assert!(!code.contains("llvm.sqrt.v"), "{code}");
+    }
+    // One is the operand of another.
+    let y = of_bits(&program, "of_each_other", &[&x[..64]]);
+    for (i, (x, y)) in (0_i32..).zip(x.iter().zip(y)) {
+        let number = (1_000_000 + i) / (i + 1) / (i % 7 + 1) % (i + 3);
+        let wanted = f64::from(*x).powf(-0.125) + f64::from(number);
+        assert!((f64::from(y) - wanted).abs() < 1e-5 * wanted || wanted.is_infinite());
     }
     // One work-item has a plain root.
     let y = vec![0_f32; 64];

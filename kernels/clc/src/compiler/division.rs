@@ -131,7 +131,7 @@ pub(super) fn calls(kernel: Value) -> Vec<Call> {
         is_one.then(|| Call {
             instruction: one,
             name: of.name,
-            operands: [0, 1].map(|at| LLVMGetOperand(one, at)).to_vec(),
+            operands: |one| [0, 1].map(|at| LLVMGetOperand(one, at)).to_vec(),
         })
     };
     all.filter_map(of_one).collect()

@@ -2,8 +2,8 @@
 //!
 //! Some operations of work-items side by side are other instructions than those of one work-item.
 //!
-//! 1. Functions of angles are calls in a program's bitcode. [`call`] replaces other such operations of a kernel by calls of functions. LLVM knows of a vector
-//!    form of each function for several lengths.
+//! 1. Functions of angles are calls in a program's bitcode. [`call`] replaces other such operations
+//!    of a kernel by calls of functions. LLVM knows of vector forms of each function.
 //! 2. The optimiser makes vectors of the loop over work-items, with calls of vector forms.
 //! 3. [`marked_inline`] has all calls inlined. One that is still a scalar's becomes the plain
 //!    operation.
@@ -22,7 +22,9 @@ pub(super) struct Call {
     pub(super) instruction: Value,
     /// The function.
     pub(super) name: &'static str,
-    pub(super) operands: Vec<Value>,
+    /// What is passed to it, of the instruction. It may be what another call has replaced, so this
+    /// is asked when the call is made.
+    pub(super) operands: fn(Value) -> Vec<Value>,
 }
 
 /// Replaces operations of a kernel by calls. True if there are any.
@@ -102,8 +104,9 @@ fn replace(context: Context, module: Module, calls: Vec<Call>) {
         };
         LLVMPositionBuilderBefore(builder, call.instruction);
         let of = LLVMGlobalGetValueType(function);
-        let (operands, count) = (call.operands.as_ptr(), call.operands.len() as u32);
-        let made = LLVMBuildCall2(builder, of, function, operands, count, UNNAMED);
+        let operands = (call.operands)(call.instruction);
+        let (first, count) = (operands.as_ptr(), operands.len() as u32);
+        let made = LLVMBuildCall2(builder, of, function, first, count, UNNAMED);
         LLVMReplaceAllUsesWith(call.instruction, made);
         LLVMInstructionEraseFromParent(call.instruction);
     }

@@ -37,7 +37,7 @@ pub(super) fn calls(context: Context, kernel: Value) -> Vec<Call> {
         is_root.then(|| Call {
             instruction: one,
             name: NAME,
-            operands: vec![LLVMGetOperand(root, 0)],
+            operands: |one| vec![LLVMGetOperand(LLVMGetOperand(one, 1), 0)],
         })
     };
     all.filter_map(of_one).collect()

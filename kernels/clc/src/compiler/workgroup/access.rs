@@ -20,20 +20,19 @@ pub(in crate::compiler) fn keeps_reads_in_place(instruction: Value) -> bool {
         Some(op::STORE | op::FENCE) => true,
         Some(op::CALL) => {
             let callee = instruction.callee().unwrap_or_default();
-            !is_leaf(instruction)
-                && !is_arithmetic(&callee)
-                && !callee.starts_with(forms::CALLED)
-                && !callee.starts_with(CALLED_TO_READ)
+            !is_leaf(instruction) && !is_arithmetic(&callee) && !callee.starts_with(CALLED_TO_READ)
         }
         _ => is_shared(instruction),
     }
 }
 
-/// True if a function of LLVM's of this name has nothing to do with memory.
+/// True if a function of this name is LLVM's, or has vector forms, and has nothing to do with
+/// memory.
 pub(super) fn is_arithmetic(callee: &str) -> bool {
-    callee.starts_with("llvm.")
+    let is_of_llvm = callee.starts_with("llvm.")
         && !callee.starts_with("llvm.mem")
-        && !callee.starts_with("llvm.masked")
+        && !callee.starts_with("llvm.masked");
+    is_of_llvm || callee.starts_with(forms::CALLED)
 }
 
 /// The operations of a kernel that addresses come from and that make a number go around: a number

@@ -14,7 +14,6 @@ use super::private::SideBySide;
 use super::variables::is_leaf;
 use super::waits::{Order, is_shared};
 use crate::compiler::calls;
-use crate::compiler::forms;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
@@ -243,7 +242,6 @@ impl Divergence {
                     let callee = instruction.callee().unwrap_or_default();
                     is_leaf(*instruction)
                         || is_arithmetic(&callee)
-                        || callee.starts_with(forms::CALLED)
                         || callee.starts_with(CALLED_TO_READ)
                 }
                 _ => true,
