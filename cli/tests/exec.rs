@@ -396,6 +396,29 @@ fn a_c_program_runs_unchanged_on_a_node() {
 }
 
 #[test]
+fn a_program_goes_on_without_a_node_that_is_not_there_and_says_so() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let client = home.path().join("client");
+    drop(serve(&home.path().join("node"), &client));
+    let nodes = quipu(&client, &["nodes"]).output().unwrap();
+    let nodes = String::from_utf8(nodes.stdout).unwrap();
+    let address = nodes.split_whitespace().nth(1).unwrap();
+    let mut command = quipu(&client, &["exec", "--"]);
+    let output = command.arg(&program).env("QUIPU_NODES", "all").output();
+    let output = output.unwrap();
+    assert_eq!(said(&output).lines().count(), 1);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.contains("goes on without a node"), "{errors}");
+    assert!(errors.contains("node 'box'"), "{errors}");
+    assert!(errors.contains(address), "{errors}");
+}
+
+#[test]
 fn a_device_of_a_node_is_named_without_its_node() {
     if !can_be_tested() {
         return;

@@ -115,7 +115,7 @@ pub struct Options {
     /// The timer that measures these times.
     pub timer: Arc<dyn Timer>,
     /// The longest time that the goodbye to the node may take, as the last device is dropped or the
-    /// process exits; a second by default. A node that has not heard it keeps the session until no
+    /// process exits; five seconds by default. A node that has not heard it keeps the session until no
     /// client has come back for a while.
     pub goodbye: Duration,
     /// The compression of bytes that go to the node. The node chooses that of its own bytes.
@@ -137,7 +137,7 @@ impl Options {
             refusals: Duration::from_secs(10),
             peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
-            goodbye: Duration::from_secs(1),
+            goodbye: Duration::from_secs(5),
             compression: Compression::default(),
         }
     }
@@ -189,13 +189,16 @@ pub fn meet(options: &Options, key: &Key) -> Result<Met> {
         name: &options.program,
         patience: options.patience,
     };
+    let failed =
+        |problem: &dyn std::fmt::Display| failed(format!("node '{}': {problem}", options.name));
     let (begun, bulk) = dial
         .begin_both(options.reconnect)
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| failed(&error))?;
     if begun.devices.is_empty() {
         // Else the node would wait for us.
         begun.connection.close(GoodbyeReason::Done, "");
-        return Err(failed(format!("node '{}' offers no devices", options.name)));
+        let problem = format!("'{}' offers no devices", options.address);
+        return Err(failed(&problem));
     }
     let met = (options.clone(), key.clone(), begun, bulk);
     Ok(Met(Some(Box::new(met))))

@@ -56,8 +56,9 @@ type Run = Box<dyn FnOnce(&Link) + Send>;
 pub(crate) struct Link {
     /// The number of its node among the driver's, from 0.
     pub(crate) number: usize,
-    /// The node's name here.
+    /// The node's name here, and its address.
     pub(crate) node: String,
+    address: String,
     /// The key that the session proves to other nodes that dial it.
     pub(crate) proves: Fingerprint,
     /// Connections from this node to others.
@@ -189,6 +190,7 @@ impl Link {
             in_flight: AtomicUsize::new(0),
             number,
             node: options.name.clone(),
+            address: options.address.clone(),
             proves: terms.key.unwrap_or(options.node),
             pairs: Mutex::default(),
             peer_patience: options.peer_patience,
@@ -255,7 +257,8 @@ impl Link {
 
     /// The connection ends, for this reason, if it is the first.
     pub(crate) fn fail(&self, reason: &str) {
-        let reason = format!("the connection to node '{}' is lost: {reason}", self.node);
+        let (node, address) = (&self.node, &self.address);
+        let reason = format!("the connection to node '{node}' at '{address}' is lost: {reason}");
         if self.ending.set(reason).is_ok() {
             quietly(|| tracing::warn!(node = self.node, reason = self.ending.get(), "lost"));
         }
@@ -289,14 +292,12 @@ impl Link {
         self.closed.get_or_init(|| {
             if self.ending.set("its driver is gone".to_owned()).is_ok() {
                 let until = deadline_after(self.goodbye);
-                let streams = [&self.out, &self.bulk_out];
-                for stream in streams {
-                    let left = until.saturating_duration_since(Instant::now());
-                    stream.close(GoodbyeReason::Done, "", left);
-                }
+                self.out.close(GoodbyeReason::Done, "", self.goodbye);
                 // A process that exits before may have its system throw away bytes that the node
-                // has not got.
-                streams.iter().for_each(|stream| stream.wait_for_end(until));
+                // has not got. So may the end of the bulk stream, whose sender ends both.
+                self.out.wait_for_end(until);
+                let left = until.saturating_duration_since(Instant::now());
+                self.bulk_out.close(GoodbyeReason::Done, "", left);
             }
             self.out.abort("its driver is gone");
             self.bulk_out.abort("its driver is gone");

@@ -133,7 +133,13 @@ fn find() -> Vec<Ref<Device>> {
     // other platforms now.
     let platform = builder.build_available();
     for driver in platform.unavailable() {
-        tracing::debug!(driver = driver.driver, "no devices: {}", driver.error);
+        match driver.driver {
+            "remote" => say(format_args!(
+                "quipu: goes on without a node: {}",
+                driver.error
+            )),
+            name => tracing::debug!(driver = name, "no devices: {}", driver.error),
+        }
     }
     let devices = platform.devices().iter().map(quipu::Device::core);
     let listed: Vec<_> = match &asked {

@@ -26,14 +26,16 @@ use lane::Lane;
 use node::{Asked, Liar};
 use quipu_conformance::{Watchdog, folding};
 use quipu_driver_remote::{Options, connect};
-use quipu_link::Key;
+use quipu_link::{Folder, Key, LinkError};
 use quipu_node::Limits;
-use quipu_protocol::message::{Chunk, Completed, Message, Printed, Word};
+use quipu_protocol::message::{Chunk, Completed, Message, Ping, Printed, Word};
 use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
 };
 use random::Random;
 use remains::{Remains, bytes_in_use, panics};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use support::lossy::Host;
@@ -289,9 +291,15 @@ fn completed(commands: &mut Lane, all: &[&Asked]) {
 
 /// A liar's device, and an out-of-order queue of it.
 fn stage(liar: &Liar, key: &Key) -> (Context, Queue) {
+    let options = Options::new("liar", &liar.address.to_string(), liar.fingerprint);
+    stage_with(options, key)
+}
+
+/// The same, as options say.
+fn stage_with(options: Options, key: &Key) -> (Context, Queue) {
     let options = Options {
         patience: support::PATIENCE,
-        ..Options::new("liar", &liar.address.to_string(), liar.fingerprint)
+        ..options
     };
     let driver: Arc<dyn Driver> = connect(&options, key).unwrap();
     let device = Device::all_of(&driver).unwrap().remove(0);
@@ -327,13 +335,11 @@ fn a_node_that_prints_where_no_program_may_print_breaks_a_rule() {
     };
     let filled = queue.fill(all, &[1], &[]).and_then(|event| event.wait());
     let error = filled.unwrap_err();
-    assert!(
-        matches!(
-            error.first_cause().kind(),
-            quipu_scheduler::ErrorKind::DeviceLost { .. }
-        ),
-        "{error}"
-    );
+    let cause = error.first_cause();
+    let is_lost = matches!(cause.kind(), quipu_scheduler::ErrorKind::DeviceLost { .. });
+    assert!(is_lost, "{error}");
+    let node = format!("node 'liar' at '{}'", liar.address);
+    assert!(cause.to_string().contains(&node), "{cause}");
 }
 
 /// Bytes of a transfer on the bulk stream.
@@ -403,6 +409,76 @@ fn an_end_that_is_told_twice_is_no_other() {
     let write = queue.write(host.memory(), to, size, &[], &[]).unwrap();
     let error = write.wait().unwrap_err().to_string();
     assert!(error.contains("broke a rule"), "{error}");
+}
+
+/// The place of a program's key, and the node that it uses.
+const KEY: &str = "QUIPU_TEST_KEY";
+const NODE: &str = "QUIPU_TEST_NODE";
+
+/// Bytes of the program's large write.
+const LARGEST: u64 = 64 << 20;
+
+/// Not a test: a program that ends as it sends bytes.
+#[test]
+#[ignore = "a program's process, started by a test"]
+fn ending_program() {
+    let (Some(folder), Ok(node)) = (std::env::var_os(KEY), std::env::var(NODE)) else {
+        return;
+    };
+    let key = Key::of(&Folder::open(PathBuf::from(folder)).unwrap(), "client.key").unwrap();
+    let (fingerprint, address) = node.split_once('@').unwrap();
+    let options = Options {
+        goodbye: Duration::MAX,
+        ..Options::new("liar", address, fingerprint.parse().unwrap())
+    };
+    let (context, queue) = stage_with(options, &key);
+    // Many small ones go with their commands, and a large one goes in bulk.
+    let sizes = std::iter::repeat_n(1 << 12, 100).chain([LARGEST]);
+    for size in sizes {
+        let memory = context.memory(size).unwrap();
+        let host = Box::leak(Box::new(Host(vec![7; size as usize].into())));
+        let to = Access::whole(&memory, AccessMode::Overwrite);
+        queue.write(host.memory(), to, size, &[], &[]).unwrap();
+    }
+    queue.flush();
+    std::process::exit(0);
+}
+
+/// A busy node has not received all commands, in whichever order its streams go on.
+#[test]
+fn a_program_that_ends_as_it_sends_bytes_says_goodbye() {
+    let _alone = alone();
+    let _watchdog = Watchdog::start(Duration::from_secs(300), "a goodbye".to_owned());
+    let (liar, _) = Liar::start();
+    let (tell, told) = std::sync::mpsc::channel();
+    liar.script(move |mut commands, bulks| {
+        let mut bulk = bulks.recv().unwrap();
+        let mut left = LARGEST;
+        while left > 0
+            && let Ok(_) = bulk.next(|message| {
+                if let Message::Chunk(chunk) = message {
+                    left -= chunk.bytes.len() as u64;
+                }
+            })
+        {}
+        // A system whose program does not hear it any more throws away what it has not sent.
+        let (token, time_ns) = (1, 0);
+        commands.push(&Message::Ping(Ping { token, time_ns }));
+        commands.flush();
+        let mut heard = std::iter::repeat_with(|| commands.next(|_| ()));
+        tell.send(heard.find_map(Result::err)).unwrap();
+    });
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "ending_program", "--ignored"]);
+    program.env(KEY, liar.of_client());
+    program.env(NODE, format!("{}@{}", liar.fingerprint, liar.address));
+    let ended = program.stdout(Stdio::null()).status().unwrap();
+    assert!(ended.success(), "{ended}");
+    let error = told.recv().unwrap();
+    assert!(
+        matches!(error, Some(LinkError::Goodbye { .. })),
+        "{error:?}"
+    );
 }
 
 #[test]

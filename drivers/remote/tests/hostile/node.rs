@@ -12,6 +12,7 @@ use quipu_protocol::message::*;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -51,7 +52,7 @@ pub(crate) struct Liar {
     pub(crate) said: Arc<Said>,
     shared: Arc<Shared>,
     listening: Option<JoinHandle<()>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 struct Shared {
@@ -107,9 +108,14 @@ impl Liar {
             said,
             shared,
             listening: Some(listening),
-            _folder: folder,
+            folder,
         };
         (own, key)
+    }
+
+    /// The folder of its client's key.
+    pub(crate) fn of_client(&self) -> PathBuf {
+        self.folder.path().join("client")
     }
 
     /// The next session is of this seed.

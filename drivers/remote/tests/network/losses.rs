@@ -135,7 +135,13 @@ fn a_program_that_ends_leaves_nothing() {
 
 /// The end of a program.
 const WAY: &str = "QUIPU_TEST_WAY";
-const WAYS: [&str; 4] = ["exits", "exits, busy", "drops", "panics, busy"];
+const WAYS: [&str; 5] = [
+    "exits",
+    "exits, busy",
+    "drops",
+    "panics, busy",
+    "exits, sending and busy",
+];
 
 /// Not a test: a client that ends.
 #[test]
@@ -153,6 +159,17 @@ fn ending_client() {
             };
             queue.launch(folding(number), 1, &request).unwrap();
         }
+        queue.flush();
+    }
+    if way.contains("sending") {
+        let large = context.memory(8 << 20).unwrap();
+        let bytes = Box::leak(vec![7_u8; 8 << 20].into_boxed_slice());
+        // SAFETY: there for ever, and nobody else looks.
+        let from = unsafe {
+            quipu_scheduler::operation::HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None)
+        };
+        let to = Access::whole(&large, AccessMode::Overwrite);
+        queue.write(from, to, large.size(), &[], &[]).unwrap();
         queue.flush();
     }
     match &*way {
