@@ -1,5 +1,6 @@
 //! The parts of the `quipu` command.
 
+pub mod benchmarks;
 pub mod escape;
 pub mod kernels;
 pub mod table;

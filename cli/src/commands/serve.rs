@@ -247,8 +247,11 @@ fn platform(driver: Option<Arc<SourcesDriver>>) -> Platform {
 
 /// The options of the node that serves the devices.
 fn serving(devices: &[Device], spin: u64, compression: Compression) -> NodeOptions {
+    let natives = quipu_cli::kernels::served()
+        .and(quipu_cli::benchmarks::served())
+        .and(crate::demo::kernels::served());
     NodeOptions {
-        natives: Arc::new(quipu_cli::kernels::served().and(crate::demo::kernels::served())),
+        natives: Arc::new(natives),
         spin: Duration::from_micros(spin),
         compression,
         ..NodeOptions::new(devices.iter().map(|device| device.core().clone()).collect())

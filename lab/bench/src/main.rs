@@ -5,6 +5,7 @@
 //! success, 1 for a run that failed and 2 for a command line that makes no sense.
 
 use clap::Parser;
+use quipu::Platform;
 use quipu_bench::harness::{self, Scale};
 use quipu_bench::ours::Quipu;
 use quipu_bench::{BenchError, Benchmark, Measures, find, list, publish};
@@ -26,15 +27,22 @@ enum CommandError {
     /// A benchmark gave no report.
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// `--device` names what a benchmark does not measure.
+    /// `--device` or `--node` names what a benchmark does not measure.
     #[error(
-        "{benchmark} measures the processor's pool and takes no --device; \"quipu bench list\" names the benchmarks of devices \
+        "{benchmark} measures {subject} and takes no {option}; \"quipu bench list\" names the benchmarks of devices \
          (device-babelstream, say)"
     )]
     NotOfDevices {
         /// The benchmark.
         benchmark: &'static str,
+        /// Its subject.
+        subject: &'static str,
+        /// The option that it would ignore.
+        option: &'static str,
     },
+    /// A node of `--node` has no devices for this program.
+    #[error(transparent)]
+    Node(quipu::Error),
     /// Benchmarks have missed targets, and were to fail then.
     #[error("{missed} targets were missed: the lines above that begin with MISSED")]
     Missed {
@@ -107,6 +115,11 @@ struct Options {
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     device: Vec<String>,
 
+    /// Measure the devices of this paired node, by its name or address, and no others; can be given
+    /// several times. `all` is then every benchmark of devices.
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+
     /// Fail if a target is missed, after all have run.
     #[arg(long)]
     gates: bool,
@@ -160,6 +173,7 @@ fn run(options: Options) -> Result<(), CommandError> {
         return print_list();
     }
     let benchmarks = options.benchmarks()?;
+    let of_nodes = options.of_nodes()?;
     if let Some(path) = &options.trace {
         quipu_scheduler::trace::start(path)?;
     }
@@ -167,7 +181,10 @@ fn run(options: Options) -> Result<(), CommandError> {
     let mut stdout = io::stdout();
     let mut missed = 0;
     for (number, benchmark) in benchmarks.iter().enumerate() {
-        let options = options.of(benchmark, benchmarks.len() > 1);
+        let options = harness::Options {
+            of_nodes: of_nodes.clone(),
+            ..options.of(benchmark, benchmarks.len() > 1)
+        };
         let mut report = quipu_bench::run(benchmark.name(), &quipu, &options)?;
         if options.scale == Scale::Full && !is_dist() {
             let note = match cfg!(debug_assertions) {
@@ -219,18 +236,49 @@ impl Options {
         let mut benchmarks = Vec::new();
         for name in &self.names {
             if name == "all" {
-                benchmarks.extend(list());
+                let all = list().iter();
+                benchmarks.extend(all.filter(|benchmark| {
+                    self.node.is_empty() || benchmark.measures() == Measures::Devices
+                }));
             } else {
                 let benchmark = find(name)?;
-                if !self.device.is_empty() && benchmark.measures() == Measures::Subject {
-                    return Err(CommandError::NotOfDevices {
-                        benchmark: benchmark.name(),
-                    });
-                }
+                self.check(benchmark)?;
                 benchmarks.push(benchmark);
             }
         }
         Ok(benchmarks)
+    }
+
+    /// Checks that a benchmark does not ignore the chosen devices and nodes.
+    fn check(&self, benchmark: &Benchmark) -> Result<(), CommandError> {
+        let (subject, takes_devices) = match benchmark.measures() {
+            Measures::Devices => return Ok(()),
+            Measures::Subject => ("the processor's pool", false),
+            Measures::Implementations => ("this machine's processor", false),
+            Measures::Nodes => ("nodes of its own", true),
+            Measures::Networks => ("nodes and networks of its own", true),
+        };
+        let option = match (&self.node[..], &self.device[..]) {
+            ([_, ..], _) => "--node",
+            (_, [_, ..]) if !takes_devices => "--device",
+            _ => return Ok(()),
+        };
+        Err(CommandError::NotOfDevices {
+            benchmark: benchmark.name(),
+            subject,
+            option,
+        })
+    }
+
+    /// The devices of the chosen nodes, if there are any.
+    fn of_nodes(&self) -> Result<Option<Platform>, CommandError> {
+        if self.node.is_empty() {
+            return Ok(None);
+        }
+        let builder = Platform::builder().without_embedded();
+        let nodes = self.node.iter();
+        let builder = nodes.fold(builder, |builder, node| builder.node(node));
+        builder.build().map(Some).map_err(CommandError::Node)
     }
 
     /// The options of one benchmark's run.
@@ -252,6 +300,7 @@ impl Options {
             runs: self.runs,
             workers: self.workers.clone(),
             devices: self.device.clone(),
+            of_nodes: None,
             nodes: self.nodes,
             sessions: (!self.one_process).then(|| vec![OsString::from("--session")]),
             platforms: Some(vec![OsString::from("--platform")]),
@@ -291,6 +340,7 @@ mod tests {
             quick: true,
             workers: vec![],
             device: vec![],
+            node: vec![],
             gates: false,
             nodes: None,
             one_process: false,
@@ -324,5 +374,24 @@ mod tests {
         for name in ["device-babelstream", "distributed-matmul", "all"] {
             assert!(of_a_device(name).benchmarks().is_ok(), "{name}");
         }
+        assert!(of_a_device("opencl-calls").benchmarks().is_err());
+    }
+
+    #[test]
+    fn a_node_is_refused_where_it_would_be_ignored() {
+        let of_a_node = |name| Options {
+            node: vec!["lab".to_owned()],
+            ..asked(&[name])
+        };
+        for name in ["in-order", "opencl-kernels", "noop", "distributed-matmul"] {
+            let refused = of_a_node(name).benchmarks();
+            let error = refused.err().expect(name).to_string();
+            assert!(error.contains(&format!("{name} measures ")), "{error}");
+            assert!(error.contains("takes no --node"), "{error}");
+        }
+        assert!(of_a_node("saxpy").benchmarks().is_ok());
+        let all = of_a_node("all").benchmarks().expect("those of devices");
+        let are_of_devices = |it: &&Benchmark| it.measures() == Measures::Devices;
+        assert!(all.len() > 5 && all.iter().all(are_of_devices));
     }
 }

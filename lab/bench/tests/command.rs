@@ -8,9 +8,14 @@
 #[allow(dead_code, reason = "tests of the command look at more of a terminal")]
 mod terminal;
 
+use quipu::Platform;
+use quipu::drivers::Options as CpuOptions;
+use quipu::drivers::remote::paired;
+use quipu::serve::Server;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The program, with an environment that says nothing about Quipu.
 fn bench(arguments: &[&str]) -> Command {
@@ -182,6 +187,32 @@ fn a_benchmark_can_be_traced() {
             .unwrap(),
     );
     assert!(error.contains("cannot create the trace file"), "{error}");
+}
+
+#[test]
+fn a_benchmark_runs_on_a_paired_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let server = Server::new(quipu_cli::benchmarks::served());
+    let server = server.address("127.0.0.1:0").name("lab").one_process();
+    let server = server.folder(folder.path().join("node")).devices(|| {
+        let platform = Platform::builder().without_embedded();
+        let platform = platform.cpu(CpuOptions::new()).build()?;
+        Ok(platform.devices().to_vec())
+    });
+    let serving = server.start().unwrap();
+    paired::pair(&home, &serving.invite().unwrap(), Duration::from_secs(60)).unwrap();
+    let of_node = |name: &str, node: &str| {
+        let mut command = bench(&[name, "--quick", "--runs", "1", "--node", node]);
+        command.env("QUIPU_HOME", &home).output().unwrap()
+    };
+    let table = stdout(&of_node("saxpy", "lab"));
+    assert!(table.contains("lab/cpu:0"), "{table}");
+    assert!(!table.contains(" cpu:0"), "{table}");
+    let error = failure(&of_node("saxpy", "attic"));
+    assert!(error.contains("no node 'attic' was paired with"), "{error}");
+    let error = failure(&of_node("in-order", "lab"));
+    assert!(error.contains("takes no --node"), "{error}");
 }
 
 #[test]

@@ -4,9 +4,18 @@
 //! Without an OpenCL device they fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say
 //! so; those of CUDA run with `QUIPU_TEST_CUDA=1`.
 
+use quipu::Platform;
+use quipu::drivers::Options as CpuOptions;
+use quipu::drivers::remote::paired;
+use quipu::serve::Server;
 use quipu_bench::harness::{Options, Report, Scale};
 use quipu_bench::ours::Quipu;
 use quipu_bench::{BenchError, Measures, list, run};
+use std::num::NonZero;
+use std::time::Duration;
+
+/// The time within which a node has to answer, on a machine that has much to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(devices: &[&str]) -> Options {
     Options {
@@ -39,11 +48,10 @@ fn names() -> impl Iterator<Item = &'static str> {
     let of_devices = list()
         .iter()
         .filter(|benchmark| benchmark.measures() == Measures::Devices);
-    // One takes two devices of CUDA; the others compare the processor's cores with a platform's
-    // device.
+    // It takes two devices of CUDA.
     of_devices
         .map(|benchmark| benchmark.name())
-        .filter(|name| !["device-peers", "opencl-kernels", "opencl-calls"].contains(name))
+        .filter(|name| *name != "device-peers")
 }
 
 /// Every benchmark runs on a device, beside its own interface, which is called so.
@@ -84,6 +92,40 @@ fn every_benchmark_runs_on_cuda_beside_its_own_interface() {
         eprintln!(
             "\n*** NOT TESTED: benchmarks of CUDA devices; QUIPU_TEST_CUDA=1 says that there are.\n"
         );
+    }
+}
+
+/// A node has the kernels of all benchmarks of devices, as `quipu serve` has them.
+#[test]
+fn every_benchmark_runs_on_the_devices_of_a_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cores = || {
+        let platform = Platform::builder().without_embedded();
+        let two = NonZero::new(2).expect("two");
+        let platform = platform.cpu(CpuOptions::new().workers(two)).build()?;
+        Ok(platform.devices().to_vec())
+    };
+    let server = Server::new(quipu_cli::benchmarks::served());
+    let server = server.address("127.0.0.1:0").name("lab").devices(cores);
+    let serving = server.folder(folder.path().join("node")).one_process();
+    let serving = serving.start().expect("a node");
+    let client = folder.path().join("client");
+    let invitation = serving.invite().expect("an invitation");
+    let node = paired::pair(&client, &invitation, PATIENCE).expect("a pairing");
+    let driver = paired::connect_from(&client, &node, PATIENCE).expect("a connection");
+    let platform = Platform::builder().without_embedded().driver(driver);
+    let options = Options {
+        of_nodes: Some(platform.build().expect("a platform")),
+        ..options(&[])
+    };
+    for name in names() {
+        let report = run(name, &Quipu::new(), &options);
+        let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(!report.rows.is_empty(), "{name}: {:?}", report.notes);
+        for row in &report.rows {
+            assert_eq!(row.device, "lab/cpu:0", "{name}");
+            assert!(row.value.is_finite() && row.runs > 0, "{name}: {row:?}");
+        }
     }
 }
 

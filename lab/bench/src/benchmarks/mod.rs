@@ -31,8 +31,10 @@ use crate::subject::Subject;
 pub enum Measures {
     /// A [`Subject`].
     Subject,
-    /// Devices of this machine.
+    /// Devices of this machine or of nodes.
     Devices,
+    /// The processor of this machine, beside other implementations of OpenCL on it.
+    Implementations,
     /// Nodes, in this process, on loopback.
     Nodes,
     /// Nodes, in this process, on networks within this machine, which takes root.
@@ -190,13 +192,13 @@ pub fn list() -> &'static [Benchmark] {
         Benchmark {
             name: "opencl-kernels",
             summary: "programs in OpenCL C on the processor, beside Intel's runtime and PoCL",
-            measures: Measures::Devices,
+            measures: Measures::Implementations,
             driver: opencl::run,
         },
         Benchmark {
             name: "opencl-calls",
             summary: "calls of OpenCL's C interface on the processor, beside Intel's runtime and PoCL",
-            measures: Measures::Devices,
+            measures: Measures::Implementations,
             driver: opencl::calls::run,
         },
         Benchmark {

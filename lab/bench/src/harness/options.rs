@@ -37,8 +37,10 @@ pub struct Options {
     /// Worker counts to measure; powers of two up to the number of cores when empty.
     pub workers: Vec<usize>,
     /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real
-    /// ones when empty. For benchmarks of devices.
+    /// ones when empty, or all of the nodes. For benchmarks of devices.
     pub devices: Vec<String>,
+    /// The devices of nodes (`--node`); this machine's when `None`. For benchmarks of devices.
+    pub of_nodes: Option<quipu::Platform>,
     /// The number of nodes (`--nodes`); the benchmark's own number when `None`. For benchmarks of
     /// several nodes.
     pub nodes: Option<usize>,

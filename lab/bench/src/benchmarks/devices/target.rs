@@ -48,14 +48,16 @@ pub(in crate::benchmarks) fn id(device: &Device) -> String {
     device.selector()
 }
 
-/// The devices to run on: those that the user chose, else every one that has what is needed. If
-/// there is none, a note says so.
+/// The devices to run on: those that the user chose, else all of the nodes that the user chose,
+/// else every one of this machine that has what is needed. If there is none, a note says so.
 pub(super) fn targets(
     session: &Session<'_>,
     report: &mut Report,
     need: Need,
 ) -> Result<Vec<Target>, BenchError> {
-    let platform = Platform::builder().build_available();
+    let of_nodes = session.options.of_nodes.as_ref();
+    let own = || Platform::builder().build_available();
+    let platform = of_nodes.map_or_else(own, Platform::clone);
     let asked = &session.options.devices;
     let mut chosen: Vec<Device> = Vec::new();
     for name in asked {
@@ -74,11 +76,12 @@ pub(super) fn targets(
         })?);
     }
     if asked.is_empty() {
-        let fits = platform
-            .devices()
-            .iter()
-            .filter(|device| need.is_met(device));
-        chosen = fits.cloned().collect();
+        // Devices of built-in kernels alone have none of a benchmark's.
+        let fits = |device: &&Device| match of_nodes {
+            Some(_) => device.kind() != DeviceKind::Custom,
+            None => need.is_met(device),
+        };
+        chosen = platform.devices().iter().filter(fits).cloned().collect();
     }
     if chosen.is_empty() {
         let why = platform.unavailable().iter();
