@@ -185,7 +185,7 @@ impl Link {
         self.check_program(&state, "a program", program.source.len())?;
         let describe = Operation::Describe(Describe {
             form: program.form,
-            source: &program.source,
+            source: self.put_source(&program.source)?,
             options: &program.options,
         });
         let point = Point::new(self.number, self.push(&mut state, route, &[], describe)?);

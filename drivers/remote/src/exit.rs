@@ -14,7 +14,7 @@ use crate::locked;
 use quipu_link::timer::deadline_after;
 use quipu_threads::Start;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, Once, Weak};
+use std::sync::{Arc, Mutex, Once, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// The most time beyond the longest goodbye for which the exit is held up.
@@ -37,9 +37,16 @@ pub(crate) fn note(link: &Arc<Link>) {
 /// Says goodbye on all connections.
 fn say_goodbye() {
     let links = {
-        // A thread may be noting one for ever, as a thread that has the lock and is this one.
-        let Ok(mut links) = LINKS.try_lock() else {
-            return;
+        // A thread that notes a link is done soon, unless it is this one, or was left behind by a
+        // fork.
+        let until = deadline_after(GRACE);
+        let mut links = loop {
+            match LINKS.try_lock() {
+                Ok(links) => break links,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) => return,
+            }
         };
         if links.0 != std::process::id() {
             return;

@@ -182,6 +182,11 @@ impl Drop for Met {
 /// If the node cannot be reached, is another than it should be, refuses, offers no devices, or does
 /// not answer in time.
 pub fn meet(options: &Options, key: &Key) -> Result<Met> {
+    meet_for(options, key, false)
+}
+
+/// Connects to a node that is used with others, or alone: then it makes no connections to others.
+fn meet_for(options: &Options, key: &Key, alone: bool) -> Result<Met> {
     let dial = Dial {
         address: &options.address,
         node: options.node,
@@ -192,7 +197,7 @@ pub fn meet(options: &Options, key: &Key) -> Result<Met> {
     let failed =
         |problem: &dyn std::fmt::Display| failed(format!("node '{}': {problem}", options.name));
     let (begun, bulk) = dial
-        .begin_both(options.reconnect)
+        .begin_both(options.reconnect, alone)
         .map_err(|error| failed(&error))?;
     if begun.devices.is_empty() {
         // Else the node would wait for us.
@@ -228,5 +233,5 @@ pub fn together(nodes: Vec<Met>) -> Result<Arc<RemoteDriver>> {
 /// # Errors
 /// As [`meet`] and [`together`].
 pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
-    together(vec![meet(options, key)?])
+    together(vec![meet_for(options, key, true)?])
 }

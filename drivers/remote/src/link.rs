@@ -25,7 +25,7 @@ use quipu_link::timer::{Timer, deadline_after};
 use quipu_protocol::limits::MAX_WAITS;
 use quipu_protocol::message::{
     Command, ContentSize, ContentSizes, CreateBuffer, CreateProgram, Failed, FreeBuffer,
-    FreeProgram, GoodbyeReason, Message, Operation, Priority, ProgramFormat, Wait,
+    FreeProgram, GoodbyeReason, Message, Operation, Priority, ProgramFormat, ProgramSource, Wait,
 };
 use quipu_scheduler::ErrorKind;
 use quipu_scheduler::event::refuse_waits;
@@ -676,6 +676,19 @@ impl Link {
         Ok(())
     }
 
+    /// Puts a program's source before its message, if it has no room in it. Gives what the message
+    /// has.
+    pub(crate) fn put_source<'s>(&self, source: &'s [u8]) -> Result<&'s [u8], Refusal> {
+        let most = self.out.max_frame() as usize / 2;
+        if source.len() <= most || !self.terms.takes_long_programs() {
+            return Ok(source);
+        }
+        for bytes in source.chunks(most) {
+            self.put(&Message::ProgramSource(ProgramSource { bytes }))?;
+        }
+        Ok(&[])
+    }
+
     /// A new program.
     pub(crate) fn create_program(
         &self,
@@ -707,7 +720,8 @@ impl Link {
             options,
         };
         self.text.expect_of(&create);
-        self.put(&Message::CreateProgram(create))?;
+        let source = self.put_source(source)?;
+        self.put(&Message::CreateProgram(CreateProgram { source, ..create }))?;
         state.last_program = program;
         state.programs += 1;
         Ok(program)

@@ -1,6 +1,6 @@
 //! The nodes that were paired with: which there are, and connecting to them by name.
 
-use crate::{Compression, Met, Options, RemoteDriver, meet, together};
+use crate::{Compression, Met, Options, RemoteDriver, meet_for, together};
 #[cfg(feature = "discovery")]
 use quipu_discovery::Heard;
 use quipu_environment::{COMPRESSION, HOME, NODES, SPIN};
@@ -288,7 +288,8 @@ pub fn confirm(
 #[must_use]
 pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
     let (mut met, mut errors) = (Vec::new(), Vec::new());
-    let meet = |node: &Node| home().and_then(|home| meet_from(&home, node, PATIENCE));
+    let alone = nodes.len() == 1;
+    let meet = |node: &Node| home().and_then(|home| meet_from(&home, node, PATIENCE, alone));
     for one in at_once(nodes, meet) {
         match one {
             Ok(one) => met.push(one),
@@ -305,7 +306,7 @@ pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Err
 /// # Errors
 /// As [`connect`](crate::connect).
 pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Arc<RemoteDriver>> {
-    together(vec![meet_from(folder, node, patience)?])
+    together(vec![meet_from(folder, node, patience, true)?])
 }
 
 /// Connects to all of these nodes, which were paired with, with the key of a folder, to be
@@ -319,7 +320,8 @@ pub fn connect_together(
     nodes: &[Node],
     patience: Duration,
 ) -> Result<Arc<RemoteDriver>> {
-    let met = at_once(nodes, |node| meet_from(folder, node, patience)).into_iter();
+    let alone = nodes.len() == 1;
+    let met = at_once(nodes, |node| meet_from(folder, node, patience, alone)).into_iter();
     together(met.collect::<Result<Vec<Met>>>()?)
 }
 
@@ -345,7 +347,8 @@ fn at_once(nodes: &[Node], meet: impl Fn(&Node) -> Result<Met> + Sync) -> Vec<Re
     })
 }
 
-fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
+/// Connects to a node that is used alone, or with others.
+fn meet_from(folder: &Path, node: &Node, patience: Duration, alone: bool) -> Result<Met> {
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let (compression, spin) = (compression()?, spin()?);
@@ -356,7 +359,7 @@ fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
             spin,
             ..Options::new(&node.name, &node.address, node.fingerprint)
         };
-        meet(&options, &key)
+        meet_for(&options, &key, alone)
     };
     let met = meeting(node);
     #[cfg(feature = "discovery")]

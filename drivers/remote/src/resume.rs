@@ -88,6 +88,7 @@ impl Resumption {
             received: incoming.last(),
             patience: self.options.reconnect,
             key: self.session_key,
+            ..Place::default()
         };
         let dial = Dial {
             address: &self.options.address,

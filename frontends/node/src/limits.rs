@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 use quipu_link::Rights;
 use quipu_link::stream::NOTICED_WITHIN;
-use quipu_protocol::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
+use quipu_protocol::limits::{MAX_BUFFER, MAX_FRAME, MAX_PROGRAM, MIN_FRAME};
 use quipu_scheduler::access::MAX_MEMORY_BYTES;
 use std::time::Duration;
 
@@ -31,11 +31,12 @@ pub struct Limits {
     pub buffers: u32,
     /// Programs of a session.
     pub programs: u32,
-    /// Bytes of a program.
+    /// Bytes of a program; half a frame, if its client sends it in one message.
     pub program_bytes: u32,
     /// Bytes of a buffer.
     pub buffer_bytes: u64,
-    /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have
+    /// Bytes of all buffers of a session, and of its transfers in each direction. Parts of a program
+    /// that has not come whole count as bytes of a buffer. If sessions have
     /// processes, also of the buffers of all sessions of a client together.
     pub session_bytes: u64,
     /// The share of a device's own memory that a session may have, in hundredths, if sessions have
@@ -76,7 +77,7 @@ impl Default for Limits {
             commands: 1 << 16,
             buffers: MOST_BUFFERS,
             programs: 1 << 12,
-            program_bytes: 1 << 19,
+            program_bytes: MAX_PROGRAM,
             buffer_bytes: MAX_BUFFER,
             session_bytes: u64::MAX,
             device_percent: 90,
@@ -251,7 +252,7 @@ impl Limits {
         Self {
             frame,
             inline: self.inline.min(rides),
-            program_bytes: self.program_bytes.min(rides),
+            program_bytes: self.program_bytes.min(MAX_PROGRAM),
             commands: self.commands.max(1),
             // What is kept for each is memory of the process, too.
             buffers: u32::try_from(self.process_bytes / OF_BUFFER)

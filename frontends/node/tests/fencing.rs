@@ -170,6 +170,7 @@ fn what_is_held_back_when_its_session_is_fenced_never_takes_effect() {
             received: 0,
             patience: support::PATIENCE,
             key: None,
+            alone: false,
         };
         match rig.dial(0).resume(false, &place).unwrap_err() {
             LinkError::Refused { refusal, .. } => assert_eq!(refusal, Refusal::NoSession),

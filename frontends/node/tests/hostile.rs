@@ -11,9 +11,12 @@ use quipu_protocol::batch::Batch;
 use quipu_protocol::message::{
     Chunk, ContentSize, ContentSizes, CreateProgram, Describe, DescribeForm, Failure, FreeBuffer,
     GoodbyeReason, Launch, Message, Operation, Parameter, ParameterKind, PartForm, Ping,
-    Placeholder, ProgramFormat, ProgramPart, ReadContent, Refusal, Resolve, Wait, Word, Write,
+    Placeholder, ProgramFormat, ProgramPart, ProgramSource, ReadContent, Refusal, Resolve, Wait,
+    Word, Write,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, LARGE_PROGRAMS, PARTS, SENT_CONTENT};
+use quipu_protocol::{
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, LARGE_PROGRAMS, LONG_PROGRAMS, PARTS, SENT_CONTENT,
+};
 use quipu_scheduler::{Device, Driver};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -305,6 +308,74 @@ fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
         client.send(&[asked]);
         assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
     }
+}
+
+#[test]
+fn a_program_comes_in_parts_within_limits() {
+    let limits = Limits {
+        program_bytes: 64,
+        session_bytes: 100,
+        ..Limits::default()
+    };
+    let source = |bytes| Message::ProgramSource(ProgramSource { bytes });
+    let program = |program, source| {
+        Message::CreateProgram(CreateProgram {
+            program,
+            format: ProgramFormat::OpenClC,
+            source,
+            entry: "f",
+            options: "",
+        })
+    };
+    let nothing = |event| command(event, &[], Operation::Nothing);
+    let begun = [source(b"kernel void f("), source(b") { /* \xc3")];
+    let rig = Rig::new(limits);
+    let mut client = rig.client();
+    // A letter may be in two parts. They count as bytes of the session until all have come.
+    client.send(&[begun[0], begun[1], nothing(1)]);
+    assert_eq!(client.end_of(1), None);
+    assert_eq!(rig.node.session_bytes(), 22);
+    client.send(&[source(b"\xbc */ }"), program(1, b""), nothing(2)]);
+    assert_eq!(client.end_of(2), None);
+    assert_eq!(rig.node.session_bytes(), 0);
+    let describe = Operation::Describe(Describe::text("", ""));
+    client.send(&[begun[0], source(b") {}"), command(3, &[], describe)]);
+    // Whether or not there is a compiler.
+    let _ = client.end_of(3);
+    client.send(&begun);
+    drop(client);
+    while rig.node.session_bytes() > 0 || rig.node.sessions() > 0 {
+        std::thread::yield_now();
+    }
+    let broken = [
+        (vec![program(1, b"")], GoodbyeReason::Protocol),
+        (vec![begun[0], program(1, b"a")], GoodbyeReason::Protocol),
+        (vec![begun[1], program(1, b"")], GoodbyeReason::Protocol),
+        (
+            vec![source(b"a\0"), program(1, b"")],
+            GoodbyeReason::Protocol,
+        ),
+        (vec![source(&[b'a'; 40]); 2], GoodbyeReason::Limit),
+        (
+            vec![buffer(1, 80), source(&[b'a'; 40])],
+            GoodbyeReason::Limit,
+        ),
+        (
+            vec![source(&[b'a'; 40]), buffer(1, 80)],
+            GoodbyeReason::Limit,
+        ),
+    ];
+    for (number, (messages, reason)) in broken.iter().enumerate() {
+        let mut client = rig.client();
+        client.send(messages);
+        assert_eq!(client.goodbye(), *reason, "{number}");
+    }
+    let rig = Rig::with_folder(limits, |options, _| options.lacks = LONG_PROGRAMS);
+    let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
+    assert!(!greeted.terms.takes_long_programs());
+    let mut client = Client::over(greeted.connection, &greeted.terms, 0);
+    client.send(&begun);
+    assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
 }
 
 #[test]

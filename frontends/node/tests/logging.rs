@@ -204,6 +204,7 @@ fn a_client_that_is_turned_away_is_named_with_what_it_was_told() {
         received: 0,
         patience: PATIENCE,
         key: None,
+        alone: false,
     };
     rig.dial(1).resume(false, &place).unwrap_err();
     logged(

@@ -24,6 +24,7 @@ fn place(session: SessionId, epoch: u32, received: u64) -> Place {
         received,
         patience: Duration::from_secs(3600),
         key: None,
+        alone: false,
     }
 }
 

@@ -130,13 +130,15 @@ impl Owned {
 }
 
 impl Dial<'_> {
-    /// Begins a session as [`Dial::begin`] does, with its command stream and its bulk stream.
+    /// Begins a session as [`Dial::begin`] does, with its command stream and its bulk stream. It may
+    /// be used [alone](Place::alone).
     ///
     /// # Errors
     /// As [`Dial::begin`].
-    pub fn begin_both(&self, patience: Duration) -> Result<(Greeted, Greeted)> {
+    pub fn begin_both(&self, patience: Duration, alone: bool) -> Result<(Greeted, Greeted)> {
         let place = Place {
             patience,
+            alone,
             ..Place::default()
         };
         let mut early = [const { None }; 2];

@@ -32,8 +32,8 @@ use quipu_protocol::message::{
     presentable,
 };
 use quipu_protocol::{
-    EARLY, ENROLMENT_PROTOCOL, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL,
-    PROOF_PROTOCOL, PROTOCOL, PULSE, negotiate,
+    EARLY, ENROLMENT_PROTOCOL, FEATURES, LONG_PROGRAMS, NEWEST_VERSION, OLDEST_VERSION,
+    PEER_PROTOCOL, PROOF_PROTOCOL, PROTOCOL, PULSE, negotiate,
 };
 use rustls::{ServerConfig, ServerConnection};
 use std::net::TcpStream;
@@ -504,12 +504,18 @@ impl Caller {
     /// # Errors
     /// If the connection is lost, or the welcome breaks a rule.
     pub fn welcome(mut self, welcome: Welcome<'_>, devices: &[Device<'_>]) -> Result<Connection> {
+        let features = welcome.features & (self.features | !FEATURES);
         let welcome = Welcome {
             version: self.version,
             data_order: own_order(),
-            features: welcome.features & (self.features | !FEATURES),
+            features,
+            // A program that comes in one message has to have room in it.
+            max_program_bytes: match features & LONG_PROGRAMS {
+                0 => welcome.max_program_bytes.min(welcome.max_frame / 2),
+                _ => welcome.max_program_bytes,
+            },
             // A client that does not ping would be taken to be gone.
-            idle_ms: match self.features & welcome.features & PULSE {
+            idle_ms: match features & PULSE {
                 0 => 0,
                 _ => welcome.idle_ms,
             },

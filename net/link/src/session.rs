@@ -13,7 +13,8 @@ use quipu_protocol::message::{
 };
 use quipu_protocol::{
     CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, GROUPS, LANES, LINKS, LOADS,
-    NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PRINTED, PROTOCOL, PULSE, SENT_CONTENT,
+    LONG_PROGRAMS, NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PEERS, PRINTED, PROTOCOL, PULSE,
+    SENT_CONTENT,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,6 +191,12 @@ impl Terms {
         self.features
     }
 
+    /// True if the node takes the source of a program in several messages.
+    #[must_use]
+    pub fn takes_long_programs(&self) -> bool {
+        self.features & LONG_PROGRAMS != 0
+    }
+
     /// True if the node takes reads of bytes in use.
     #[must_use]
     pub fn takes_content(&self) -> bool {
@@ -334,6 +341,9 @@ pub struct Place {
     pub patience: Duration,
     /// The session's own key, if it has a process of its own.
     pub key: Option<Fingerprint>,
+    /// The session is used without other nodes, so its node makes no connections for it. It counts
+    /// as a session begins.
+    pub alone: bool,
 }
 
 impl Dial<'_> {
@@ -432,7 +442,10 @@ impl Dial<'_> {
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
             role,
-            features: FEATURES,
+            features: match place.alone {
+                true => FEATURES & !PEERS,
+                false => FEATURES,
+            },
             session,
             epoch,
             data_order: own_order(),

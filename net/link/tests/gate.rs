@@ -543,7 +543,7 @@ fn an_early_connection_is_for_the_key_that_the_node_has_named() {
         again.read_exact(&mut words).unwrap();
         assert_eq!(Route::decode(words), Some(route));
     });
-    let begun = house.dial(&key).begin_both(Duration::ZERO);
+    let begun = house.dial(&key).begin_both(Duration::ZERO, false);
     begun.map(|_| ()).unwrap_err();
     serving.join().unwrap();
 }

@@ -129,6 +129,8 @@ kinds! {
     CreateProgram = 0x22, "create program", Client, Command;
     /// A program is not used any more.
     FreeProgram = 0x23, "free program", Client, Command;
+    /// A part of the source of the next program.
+    ProgramSource = 0x24, "program source", Client, Command;
     /// A command that does nothing.
     Nothing = 0x30, "nothing", Client, Command;
     /// A kernel's launch.

@@ -108,6 +108,7 @@ layouts! {
     }
     ReadBytes[16] { event: U64, length: U32, reserved: U32, }
     Content[16] { event: U64, length: U64, }
+    ProgramSource[8] { length: U32, reserved: U32, }
     Printed[16] { lost: U64, length: U32, reserved: U32, }
     DeviceLost[8] { device: U32, memory_lost: U16, text_length: U16, }
     BuildLog[16] { event: U64, text_length: U16, reserved: [u8; 6], }

@@ -161,6 +161,13 @@ pub const LARGE_PROGRAMS: u64 = 1 << 20;
 /// [details](message::DeviceDetails).
 pub const DETAILS: u64 = 1 << 21;
 
+/// The feature that both sides agree on: the source of a program may come in several messages
+/// ([`ProgramSource`](message::ProgramSource)).
+pub const LONG_PROGRAMS: u64 = 1 << 22;
+
+/// The feature that both sides agree on: the session may send to other nodes, and they to it.
+pub const PEERS: u64 = 1 << 23;
+
 /// The label of TLS's exporter for the id of a new session.
 pub const SESSION_LABEL: &[u8] = b"EXPORTER-quipu-session";
 
@@ -186,7 +193,9 @@ pub const FEATURES: u64 = compression::LZ4
     | EARLY
     | GROUPS
     | LARGE_PROGRAMS
-    | DETAILS;
+    | DETAILS
+    | LONG_PROGRAMS
+    | PEERS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

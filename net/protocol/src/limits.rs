@@ -79,6 +79,10 @@ impl ProgramLimits {
     }
 }
 
+/// Bytes of the source of a program, at most, in however many messages it comes. In one message it
+/// has room in half a frame.
+pub const MAX_PROGRAM: u32 = 1 << 24;
+
 /// Arrays that the threads of a block share, at most.
 pub const MAX_SHARED: usize = 64;
 

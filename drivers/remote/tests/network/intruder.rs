@@ -109,6 +109,7 @@ impl Intruder {
             received: 0,
             patience: PATIENCE,
             key: None,
+            alone: false,
         };
         let is_bulk = self.random.below(2) == 0;
         match self.dial().resume(is_bulk, &place).unwrap_err() {

@@ -19,6 +19,7 @@ use quipu_link::peer::Networks;
 use quipu_link::session::{STARTING, STARTING_PING};
 use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, LinkError, Rights, Route};
+use quipu_protocol::PEERS;
 use quipu_protocol::message::{GoodbyeReason, Redirect, Refusal, SessionId, presentable};
 use quipu_scheduler::Device;
 use quipu_scheduler::panics::quietly;
@@ -553,7 +554,8 @@ impl Processes {
         // the session is gone.
         drop(command);
         let client = caller.client();
-        let has_peers = client.rights.peers && !self.peers.networks.is_empty();
+        let uses_peers = caller.features() & PEERS != 0;
+        let has_peers = uses_peers && client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
             client: client.fingerprint,
             rights: client.rights.clone(),

@@ -16,8 +16,8 @@ use quipu_protocol::message::{
     ProgramFormat, Resolve, Wait,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, LARGE_PROGRAMS, NON_UNIFORM, OFFSETS,
-    PARTS, SENT_CONTENT,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, LARGE_PROGRAMS, LONG_PROGRAMS, NON_UNIFORM,
+    OFFSETS, PARTS, PEERS, SENT_CONTENT,
 };
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
@@ -138,6 +138,10 @@ impl Work {
                 }
                 self.objects.create_program(create, limits)
             }
+            Message::ProgramSource(source) => {
+                self.check_feature(LONG_PROGRAMS)?;
+                self.objects.add_source(source.bytes)
+            }
             Message::FreeProgram(free) => {
                 self.prepared.forget();
                 self.objects.free_program(free.program)
@@ -152,7 +156,10 @@ impl Work {
             }
             Message::Resolve(resolve) => self.resolve(resolve),
             Message::Cancel(cancel) => self.cancel(cancel.event),
-            Message::Peer(peer) => self.peers.note(&self.node, &self.bulk, peer),
+            Message::Peer(peer) => {
+                self.check_feature(PEERS)?;
+                self.peers.note(&self.node, &self.bulk, peer)
+            }
             Message::Part(part) => self.part(part.peer),
             Message::Tell(tell) => self.tell(tell),
             Message::Abandon(abandon) => self.abandon(abandon.transfer),

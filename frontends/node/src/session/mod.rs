@@ -70,9 +70,9 @@ use quipu_link::gate::Caller;
 use quipu_link::stream::{Duplex, Incoming, Loss, Outgoing};
 use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError, Rights};
-use quipu_protocol::PRINTED;
 use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use quipu_protocol::{PEERS, PRINTED};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Context, Device, Error};
 use quipu_threads::Start;
@@ -172,7 +172,10 @@ impl Session {
             bulk: Arc::default(),
             traffic: Arc::default(),
             peers: Arc::default(),
-            peer_address: node.options.peers.address_for(caller.own_address()),
+            peer_address: match caller.features() & PEERS {
+                0 => None,
+                _ => node.options.peers.address_for(caller.own_address()),
+            },
             posts,
             out: Mutex::new(State::New),
         })

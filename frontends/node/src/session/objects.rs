@@ -20,6 +20,7 @@ use quipu_scheduler::{
     BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, Event, MemoryRef, Passed,
     Priority, Queue, QueueOptions, Result,
 };
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
@@ -54,6 +55,8 @@ pub(crate) struct Objects {
     bytes: u64,
     programs: BTreeMap<u64, Program>,
     last_program: u64,
+    /// The source of the next program, as far as it has come before its message.
+    source: Vec<u8>,
     describer: Describer,
     queues: BTreeMap<(u32, u8, bool), Queue>,
     /// For what goes straight between buffers and the network.
@@ -66,7 +69,9 @@ fn invalid(what: &'static str, problem: String) -> Error {
 
 /// The text that a program is.
 fn text(source: &[u8]) -> std::result::Result<&str, Broken> {
-    std::str::from_utf8(source).map_err(|_| Broken::rule("a program's source is no text"))
+    let text = std::str::from_utf8(source).ok();
+    let text = text.filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| Broken::rule("a program's source is no text"))
 }
 
 /// The parts that a program is linked of, within these limits.
@@ -107,6 +112,7 @@ impl Objects {
             bytes: 0,
             programs: BTreeMap::new(),
             last_program: 0,
+            source: Vec::new(),
             queues: BTreeMap::new(),
             host: None,
         }
@@ -127,9 +133,10 @@ impl Objects {
         }
         let limits = *self.limits();
         let bytes = self.bytes.saturating_add(create.size);
+        let all = bytes.saturating_add(self.source.len() as u64);
         if self.buffers.len() >= limits.buffers as usize
             || create.size > limits.buffer_bytes
-            || bytes > limits.session_bytes
+            || all > limits.session_bytes
         {
             return Err(Broken::limit(
                 "more buffers, or larger ones, than the welcome allows",
@@ -198,6 +205,36 @@ impl Objects {
         Ok(())
     }
 
+    /// Takes a part of the source of the next program.
+    pub(crate) fn add_source(&mut self, bytes: &[u8]) -> std::result::Result<(), Broken> {
+        let length = self.source.len() + bytes.len();
+        self.check_program(length)?;
+        let all = self.bytes.saturating_add(length as u64);
+        if all > self.limits().session_bytes {
+            return Err(Broken::limit(
+                "a program and buffers of more bytes than the welcome allows",
+            ));
+        }
+        self.source.extend_from_slice(bytes);
+        let added = bytes.len() as u64;
+        self.node.bytes.fetch_add(added, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// The source of a program whose message has this one: its own, or what has come before.
+    fn whole<'s>(&mut self, source: &'s [u8]) -> std::result::Result<Cow<'s, [u8]>, Broken> {
+        let before = std::mem::take(&mut self.source);
+        let kept = before.len() as u64;
+        self.node.bytes.fetch_sub(kept, Ordering::AcqRel);
+        match (source.is_empty(), before.is_empty()) {
+            (false, true) => Ok(source.into()),
+            (true, false) => Ok(before.into()),
+            _ => Err(Broken::rule(
+                "a program's source comes in its own message, or before it, and not in both",
+            )),
+        }
+    }
+
     /// Has a program read for a device. Gives the event of its end, and what the answer will be in.
     pub(crate) fn describe(
         &mut self,
@@ -205,7 +242,8 @@ impl Objects {
         describe: &Describe<'_>,
         limits: &'static ProgramLimits,
     ) -> std::result::Result<Result<(Event, Answer)>, Broken> {
-        self.check_program(describe.source.len())?;
+        let source = self.whole(describe.source)?;
+        self.check_program(source.len())?;
         let Some(device) = self.node.options.devices.get(device as usize) else {
             return Err(Broken::rule(
                 "a command names a device that the node does not have",
@@ -213,11 +251,11 @@ impl Objects {
         };
         let program = match describe.form {
             DescribeForm::Text => Asked::Text(ProgramText {
-                source: text(describe.source)?.into(),
+                source: text(&source)?.into(),
                 options: describe.options.to_owned(),
             }),
             DescribeForm::Linked | DescribeForm::Compiled => Asked::Parts(ProgramParts {
-                parts: parts(describe.source, limits)?,
+                parts: parts(&source, limits)?,
                 is_linked: describe.form == DescribeForm::Linked,
             }),
         };
@@ -235,7 +273,12 @@ impl Objects {
                 "a program's id is not larger than those before",
             ));
         }
-        self.check_program(create.source.len())?;
+        let source = self.whole(create.source)?;
+        let create = &CreateProgram {
+            source: &source,
+            ..*create
+        };
+        self.check_program(source.len())?;
         if create.may_print()
             && let Some(printed) = self.node.printed()
         {
@@ -441,7 +484,9 @@ impl Objects {
 
     /// Gives everything back that is not in use; the rest goes when it is not in use any more.
     pub(crate) fn clear(&mut self) {
-        self.node.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        let source = std::mem::take(&mut self.source);
+        let bytes = self.bytes + source.len() as u64;
+        self.node.bytes.fetch_sub(bytes, Ordering::AcqRel);
         self.bytes = 0;
         self.describer.close();
         self.buffers.clear();

@@ -15,12 +15,16 @@ mod support;
 mod worst;
 
 use quipu_conformance::Watchdog;
+use quipu_link::session::Place;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{LinkError, Route};
+use quipu_link::{Fingerprint, LinkError, Route};
 use quipu_node::{Limits, Options, Spawn, serve_session};
+use quipu_protocol::limits::MIN_FRAME;
 use quipu_protocol::message::{
-    CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat, SessionId,
+    CreateProgram, DataOrder, Failure, GoodbyeReason, Hello, Message, ProgramFormat, Role,
+    SessionId,
 };
+use quipu_protocol::{EARLY, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEERS};
 use quipu_scheduler::{Device, Driver};
 use std::sync::Arc;
 use std::time::Duration;
@@ -434,6 +438,42 @@ fn a_client_has_what_its_rights_say_and_others_have_all() {
         other => panic!("{other}"),
     }
     still_good(good);
+}
+
+/// Also if the session's process believes that its client uses several.
+#[test]
+fn a_node_makes_no_connections_for_a_session_whose_client_uses_one_node() {
+    let rig = rig(Limits::default());
+    for alone in [false, true] {
+        let (begun, _bulk) = rig.dial(0).begin_both(HOUR, alone).unwrap();
+        assert_eq!(begun.terms.peer_address.is_none(), alone);
+    }
+    let mut connection = rig.dial(0).open().unwrap();
+    let hello = Message::Hello(Hello {
+        versions: (OLDEST_VERSION, NEWEST_VERSION),
+        role: Role::Session,
+        features: FEATURES & !(PEERS | EARLY),
+        session: SessionId::NONE,
+        epoch: 0,
+        data_order: DataOrder::Little,
+        received: 0,
+        max_frame: MIN_FRAME,
+        patience_ms: 0,
+        name: "",
+    });
+    connection.send(&hello).unwrap();
+    let redirect = connection.receive_as(|message| match message {
+        Message::Redirect(redirect) => Ok(*redirect),
+        _ => Err("a redirect"),
+    });
+    let redirect = redirect.unwrap();
+    let place = Place {
+        session: (redirect.session, 1),
+        key: Some(Fingerprint::of_bytes(redirect.key)),
+        ..Place::default()
+    };
+    let begun = rig.dial(0).resume(false, &place).unwrap();
+    assert!(begun.terms.peer_address.is_none());
 }
 
 #[test]

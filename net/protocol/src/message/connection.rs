@@ -3,9 +3,10 @@
 use super::cursor::{Cursor, RESERVED, check_text, zero};
 use super::peer::PeerAddress;
 use super::{Body, numbers};
+use crate::LONG_PROGRAMS;
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_TEXT, MIN_FRAME};
+use crate::limits::{MAX_FRAME, MAX_ID, MAX_NAME, MAX_PROGRAM, MAX_TEXT, MIN_FRAME};
 use zerocopy::IntoBytes;
 
 numbers! {
@@ -263,12 +264,12 @@ impl<'a> Body<'a> for Welcome<'a> {
         // Room for what goes with them.
         let most = u64::from(self.max_frame - MIN_FRAME / 2);
         within("the bytes that ride along", self.max_inline.into(), 0, most)?;
-        within(
-            "the bytes of a program",
-            self.max_program_bytes.into(),
-            0,
-            most,
-        )
+        let most = match self.features & LONG_PROGRAMS {
+            0 => most,
+            _ => MAX_PROGRAM.into(),
+        };
+        let program = u64::from(self.max_program_bytes);
+        within("the bytes of a program", program, 0, most)
     }
 
     fn write(&self, out: &mut Vec<u8>) {

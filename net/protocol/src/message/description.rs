@@ -33,7 +33,8 @@ numbers! {
 pub struct Describe<'a> {
     /// Its form.
     pub form: DescribeForm,
-    /// The program's text or parts.
+    /// The program's text or parts; empty if they have come in
+    /// [messages](super::ProgramSource) before.
     pub source: &'a [u8],
     /// The options for the compiler of a text; empty of parts.
     pub options: &'a str,
@@ -63,10 +64,14 @@ impl<'a> Describe<'a> {
 
     pub(super) fn check(&self) -> Result<(), Problem> {
         check_text("the options", self.options, LARGE.options)?;
+        let comes_before = self.source.is_empty();
         match self.form {
+            DescribeForm::Text if comes_before => Ok(()),
             DescribeForm::Text => check_source(self.source),
             DescribeForm::Linked | DescribeForm::Compiled => {
-                parts(self.source)?;
+                if !comes_before {
+                    parts(self.source)?;
+                }
                 holds(
                     self.options.is_empty(),
                     "parts have no options but their own",

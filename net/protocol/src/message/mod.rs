@@ -66,7 +66,9 @@ pub use peer::{
     SendBytes, SendContent, Taken, Tell, Ticket,
 };
 pub use redirect::Redirect;
-pub use resource::{CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat};
+pub use resource::{
+    CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, ProgramFormat, ProgramSource,
+};
 pub use zerocopy::little_endian::U64 as Word;
 
 use crate::error::{Place, Problem, WireError};
@@ -115,6 +117,8 @@ pub enum Message<'a> {
     CreateProgram(CreateProgram<'a>),
     /// A program is not used any more.
     FreeProgram(FreeProgram),
+    /// A part of the source of the next program.
+    ProgramSource(ProgramSource<'a>),
     /// The first message from node to node.
     Ticket(Ticket),
     /// The answer.
@@ -242,7 +246,7 @@ macro_rules! messages {
 
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Links, Device, Redirect, CreateBuffer, FreeBuffer,
-    CreateProgram, FreeProgram, ContentSizes, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content,
+    CreateProgram, FreeProgram, ProgramSource, ContentSizes, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content,
     BuildLog, KernelDescription, ParameterDescription, Printed, DeviceLost,
     Chunk, Rest, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }

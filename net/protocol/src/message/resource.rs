@@ -6,7 +6,7 @@ use super::parts::{check_source, parts};
 use super::{Body, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{LARGE, MAX_BUFFER, MAX_NAME};
+use crate::limits::{LARGE, MAX_BUFFER, MAX_NAME, MAX_PROGRAM};
 use zerocopy::IntoBytes;
 
 /// A new buffer of zeros. Where on the node its bytes are is the node's affair.
@@ -70,7 +70,7 @@ pub struct CreateProgram<'a> {
     pub program: u64,
     /// Its form.
     pub format: ProgramFormat,
-    /// The program.
+    /// The program; empty of a text or parts that have come in [messages](ProgramSource) before.
     pub source: &'a [u8],
     /// The kernel's name in it; empty if the form says it.
     pub entry: &'a str,
@@ -114,28 +114,36 @@ impl<'a> Body<'a> for CreateProgram<'a> {
         check_id("the program", self.program)?;
         check_text("the entry", self.entry, LARGE.name)?;
         check_text("the options", self.options, LARGE.options)?;
-        holds(!self.source.is_empty(), "a program without source")?;
+        let comes_before = self.source.is_empty();
         match self.format {
             ProgramFormat::OpenClC => {
-                check_source(self.source)?;
+                if !comes_before {
+                    check_source(self.source)?;
+                }
                 holds(!self.entry.is_empty(), "a text without the kernel's name")
             }
-            ProgramFormat::Module => holds(
-                self.entry.is_empty() && self.options.is_empty(),
-                "a module has neither an entry nor options beside it",
-            ),
+            ProgramFormat::Module => {
+                holds(!comes_before, "a program without source")?;
+                holds(
+                    self.entry.is_empty() && self.options.is_empty(),
+                    "a module has neither an entry nor options beside it",
+                )
+            }
             ProgramFormat::Native => holds(
                 self.source.len() == NATIVE_NAME && self.options.is_empty(),
                 "a native kernel is named by 32 bytes, and has no options",
             ),
             ProgramFormat::Parts => {
-                parts(self.source)?;
+                if !comes_before {
+                    parts(self.source)?;
+                }
                 holds(
                     !self.entry.is_empty() && self.options.is_empty(),
                     "a program of parts names a kernel, and has no options but theirs",
                 )
             }
             ProgramFormat::BuiltIn => {
+                holds(!comes_before, "a program without source")?;
                 let name = std::str::from_utf8(self.source).map_err(|_| Problem::Text {
                     field: "the source",
                 })?;
@@ -162,6 +170,48 @@ impl<'a> Body<'a> for CreateProgram<'a> {
         out.extend_from_slice(self.source);
         out.extend_from_slice(self.entry.as_bytes());
         out.extend_from_slice(self.options.as_bytes());
+    }
+}
+
+/// A part of the source of the next program that is created or described, whose own message has no
+/// source then. Both sides have agreed on [`LONG_PROGRAMS`](crate::LONG_PROGRAMS).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ProgramSource<'a> {
+    /// The part, which is not empty.
+    pub bytes: &'a [u8],
+}
+
+impl std::fmt::Debug for ProgramSource<'_> {
+    /// With the number of its bytes.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ProgramSource")
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+impl<'a> Body<'a> for ProgramSource<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::ProgramSource = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            bytes: cursor.bytes("the bytes", fixed.length.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let length = self.bytes.len() as u64;
+        within("the bytes", length, 1, MAX_PROGRAM.into())
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::ProgramSource {
+            length: (self.bytes.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.bytes);
     }
 }
 

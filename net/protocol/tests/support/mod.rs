@@ -495,6 +495,16 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             lost: 5,
             bytes: b"17 0x2a\n",
         }),
+        Message::ProgramSource(ProgramSource {
+            bytes: b"kernel void",
+        }),
+        Message::CreateProgram(CreateProgram {
+            program: 14,
+            format: ProgramFormat::OpenClC,
+            source: b"",
+            entry: "f",
+            options: "-w",
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -2,8 +2,10 @@
 //! messages.
 
 use super::kept;
+use quipu_protocol::LONG_PROGRAMS;
 use quipu_protocol::limits::{
-    MAX_BUFFER, MAX_CONTENT_SIZES, MAX_ID, MAX_LINKS, MAX_PRINTED, MAX_QUEUE_LOADS, MIN_FRAME,
+    MAX_BUFFER, MAX_CONTENT_SIZES, MAX_ID, MAX_LINKS, MAX_PRINTED, MAX_PROGRAM, MAX_QUEUE_LOADS,
+    MIN_FRAME,
 };
 use quipu_protocol::message::*;
 
@@ -85,7 +87,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 45 {
+    let message = match draw.byte() % 46 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -306,6 +308,12 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
                 bytes: draw.bytes(length),
             })
         }
+        45 => {
+            let length = draw.between(1, 2000);
+            Message::ProgramSource(ProgramSource {
+                bytes: draw.bytes(length),
+            })
+        }
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {
@@ -375,6 +383,7 @@ fn hello(draw: &mut Draw<'_>) -> Message<'static> {
 }
 
 fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
+    let features = draw.number();
     let belongs = draw.flag();
     let mut session = SessionId::NONE;
     if belongs {
@@ -387,7 +396,7 @@ fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
         version: draw.between(1, u16::MAX.into()) as u16,
         data_order: draw.one_of(DataOrder::ALL),
         devices: draw.up_to(1024) as u32,
-        features: draw.number(),
+        features,
         session,
         epoch: if belongs {
             draw.between(1, u32::MAX.into()) as u32
@@ -401,7 +410,10 @@ fn welcome(draw: &mut Draw<'_>) -> Message<'static> {
         max_commands: draw.small(),
         max_buffers: draw.small(),
         max_programs: draw.small(),
-        max_program_bytes: draw.up_to(rides) as u32,
+        max_program_bytes: draw.up_to(match features & LONG_PROGRAMS {
+            0 => rides,
+            _ => MAX_PROGRAM.into(),
+        }) as u32,
         max_buffer_bytes: draw.number(),
         max_session_bytes: draw.number(),
         idle_ms: draw.small(),
@@ -585,6 +597,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
         program: draw.id(),
         format,
         source: match format {
+            ProgramFormat::OpenClC if draw.flag() => b"",
             ProgramFormat::OpenClC => "kernel void saxpy() { /* ü */ }".as_bytes(),
             ProgramFormat::Module => {
                 let length = draw.between(1, 2000);

@@ -77,9 +77,26 @@ impl Script<'_> {
                 options: "",
             },
         };
+        let source = self.in_parts(describe.source);
+        let describe = Describe { source, ..describe };
         if self.command(Operation::Describe(describe)) {
             self.reading.push(self.last.event);
         }
+    }
+
+    /// Now and then sends a program's source before its message. Gives what the message has.
+    fn in_parts<'s>(&mut self, source: &'s [u8]) -> &'s [u8] {
+        // Only texts and parts may come so.
+        let may = source.len() > 32 || source.starts_with(b"kernel");
+        if !self.random.once_in(3) || !(may || self.errs()) {
+            return source;
+        }
+        let (first, rest) = source.split_at(self.random.below(source.len() as u64 + 1) as usize);
+        for bytes in [first, rest].into_iter().filter(|bytes| !bytes.is_empty()) {
+            self.commands
+                .push(&Message::ProgramSource(ProgramSource { bytes }));
+        }
+        if self.errs() { source } else { &[] }
     }
 
     /// A program of this text, and perhaps of what is no module.
@@ -116,6 +133,7 @@ impl Script<'_> {
             2 => (ProgramFormat::BuiltIn, b"next_frame", ""),
             _ => (ProgramFormat::Native, &native, "f"),
         };
+        let source = self.in_parts(source);
         if self.commands.push(&Message::CreateProgram(CreateProgram {
             program,
             format,

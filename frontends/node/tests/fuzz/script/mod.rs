@@ -463,6 +463,7 @@ impl<'a> Script<'a> {
             },
             patience: RETURNS,
             key: None,
+            alone: false,
         };
         match self.dial.resume(false, &place) {
             Ok(greeted) => {
