@@ -19,8 +19,8 @@ use quipu_clc::{
 use quipu_device_queue::{Vendor as _, VendorDevice as _, error};
 use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_LOG, ProgramLimits};
 use quipu_protocol::message::{
-    Describe, DescribeForm, KernelDescription, Operation, ParameterClass, ParameterDescription,
-    Takes,
+    Command, Describe, DescribeForm, KernelDescription, Message, Operation, ParameterClass,
+    ParameterDescription, Priority, Takes,
 };
 use quipu_scheduler::{ErrorKind, Result};
 use std::any::Any;
@@ -183,11 +183,23 @@ impl Link {
         let mut state = self.state();
         self.check_room(&state)?;
         self.check_program(&state, "a program", program.source.len())?;
-        let describe = Operation::Describe(Describe {
+        let whole = Describe {
             form: program.form,
-            source: self.put_source(&program.source)?,
+            source: &program.source,
             options: &program.options,
+        };
+        // As it will be, but for its number.
+        let message = Message::Command(Command {
+            event: 1,
+            device: route.device,
+            queue: route.queue,
+            priority: Priority::Normal,
+            profiled: false,
+            waits: &[],
+            operation: Operation::Describe(whole),
         });
+        let source = self.put_source(&program.source, &message)?;
+        let describe = Operation::Describe(Describe { source, ..whole });
         let point = Point::new(self.number, self.push(&mut state, route, &[], describe)?);
         let answer = Answer::default();
         let rare = Rare {

@@ -24,8 +24,8 @@ use quipu_link::stream::{Incoming, Outgoing};
 use quipu_link::timer::{Timer, deadline_after};
 use quipu_protocol::limits::MAX_WAITS;
 use quipu_protocol::message::{
-    Command, ContentSize, ContentSizes, CreateBuffer, CreateProgram, Failed, FreeBuffer,
-    FreeProgram, GoodbyeReason, Message, Operation, Priority, ProgramFormat, ProgramSource, Wait,
+    Command, ContentSize, ContentSizes, CreateBuffer, Failed, FreeBuffer, GoodbyeReason, Message,
+    Operation, Priority, Wait,
 };
 use quipu_scheduler::ErrorKind;
 use quipu_scheduler::event::refuse_waits;
@@ -106,7 +106,7 @@ pub(crate) struct Link {
 pub(crate) struct State {
     pub(crate) last_event: u64,
     last_buffer: u64,
-    last_program: u64,
+    pub(crate) last_program: u64,
     pub(crate) last_transfer: u64,
     pub(crate) flying: Flights,
     /// Events of other nodes' commands.
@@ -650,89 +650,6 @@ impl Link {
         let _ = self.put(&Message::FreeBuffer(FreeBuffer { buffer }));
         drop(state);
         self.flush();
-    }
-
-    /// Fails if the node takes no further program of so many bytes.
-    pub(crate) fn check_program(
-        &self,
-        state: &State,
-        what: &str,
-        bytes: usize,
-    ) -> Result<(), Refusal> {
-        if let Some(lost) = self.loss() {
-            return Err(lost);
-        }
-        let (node, most) = (&self.node, self.terms.max_program_bytes);
-        if bytes > most as usize {
-            return Err(Refusal::NotSent(format!(
-                "{what} has {bytes} bytes, and node '{node}' takes programs of {most}"
-            )));
-        }
-        if state.programs >= self.terms.max_programs {
-            return Err(Refusal::Full(format!(
-                "node '{node}' takes no more programs"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Puts a program's source before its message, if it has no room in it. Gives what the message
-    /// has.
-    pub(crate) fn put_source<'s>(&self, source: &'s [u8]) -> Result<&'s [u8], Refusal> {
-        let most = self.out.max_frame() as usize / 2;
-        if source.len() <= most || !self.terms.takes_long_programs() {
-            return Ok(source);
-        }
-        for bytes in source.chunks(most) {
-            self.put(&Message::ProgramSource(ProgramSource { bytes }))?;
-        }
-        Ok(&[])
-    }
-
-    /// A new program.
-    pub(crate) fn create_program(
-        &self,
-        format: ProgramFormat,
-        source: &[u8],
-        entry: &str,
-        options: &str,
-    ) -> Result<u64, Refusal> {
-        let mut state = locked(&self.state);
-        self.check_program(&state, &format!("kernel '{entry}'"), source.len())?;
-        let limits = self.terms.program_limits();
-        for (what, bytes, most) in [
-            ("a name", entry.len(), limits.name),
-            ("options", options.len(), limits.options),
-        ] {
-            if bytes > most {
-                return Err(Refusal::NotSent(format!(
-                    "kernel '{entry}' has {what} of {bytes} bytes, and node '{}' takes {most}",
-                    self.node
-                )));
-            }
-        }
-        let program = state.last_program + 1;
-        let create = CreateProgram {
-            program,
-            format,
-            source,
-            entry,
-            options,
-        };
-        self.text.expect_of(&create);
-        let source = self.put_source(source)?;
-        self.put(&Message::CreateProgram(CreateProgram { source, ..create }))?;
-        state.last_program = program;
-        state.programs += 1;
-        Ok(program)
-    }
-
-    /// A program is not used any more.
-    pub(crate) fn free_program(&self, program: u64) {
-        let mut state = locked(&self.state);
-        state.programs -= 1;
-        // As above.
-        let _ = self.put(&Message::FreeProgram(FreeProgram { program }));
     }
 
     /// The ids of transfers that there were so far.

@@ -3,13 +3,16 @@
 
 use crate::device::Device;
 use crate::failure::Refusal;
-use crate::link::Link;
+use crate::link::{Link, State};
 use quipu_clc::{LinkedKernel, Part};
 use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
 use quipu_kernel_names::native_name;
+use quipu_protocol::error::WireError;
 use quipu_protocol::limits::ProgramLimits;
-use quipu_protocol::message::{self, PartForm, ProgramFormat, Takes};
+use quipu_protocol::message::{
+    self, CreateProgram, FreeProgram, Message, PartForm, ProgramFormat, ProgramSource, Takes,
+};
 use quipu_scheduler::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;
@@ -189,6 +192,96 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
         link: link.clone(),
         masks,
     })
+}
+
+/// The result of a message to a node.
+type Outcome<T> = std::result::Result<T, Refusal>;
+
+impl Link {
+    /// Fails if the node takes no further program of so many bytes.
+    pub(crate) fn check_program(&self, state: &State, what: &str, bytes: usize) -> Outcome<()> {
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        let (node, most) = (&self.node, self.terms.max_program_bytes);
+        if bytes > most as usize {
+            return Err(Refusal::NotSent(format!(
+                "{what} has {bytes} bytes, and node '{node}' takes programs of {most}"
+            )));
+        }
+        if state.programs >= self.terms.max_programs {
+            return Err(Refusal::Full(format!(
+                "node '{node}' takes no more programs"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Puts a program's source before its message, if it has no room in it. Gives what the message
+    /// has. Nothing is put if the message with all of the source breaks a rule: another program
+    /// would have the source then.
+    pub(crate) fn put_source<'s>(
+        &self,
+        source: &'s [u8],
+        message: &Message<'_>,
+    ) -> Outcome<&'s [u8]> {
+        let most = self.out.max_frame() as usize / 2;
+        if source.len() <= most || !self.terms.takes_long_programs() {
+            return Ok(source);
+        }
+        let refused = |error: WireError| Refusal::NotSent(error.to_string());
+        message.check().map_err(refused)?;
+        for bytes in source.chunks(most) {
+            self.put(&Message::ProgramSource(ProgramSource { bytes }))?;
+        }
+        Ok(&[])
+    }
+
+    /// A new program.
+    pub(crate) fn create_program(
+        &self,
+        format: ProgramFormat,
+        source: &[u8],
+        entry: &str,
+        options: &str,
+    ) -> Outcome<u64> {
+        let mut state = self.state();
+        self.check_program(&state, &format!("kernel '{entry}'"), source.len())?;
+        let limits = self.terms.program_limits();
+        for (what, bytes, most) in [
+            ("a name", entry.len(), limits.name),
+            ("options", options.len(), limits.options),
+        ] {
+            if bytes > most {
+                return Err(Refusal::NotSent(format!(
+                    "kernel '{entry}' has {what} of {bytes} bytes, and node '{}' takes {most}",
+                    self.node
+                )));
+            }
+        }
+        let program = state.last_program + 1;
+        let create = CreateProgram {
+            program,
+            format,
+            source,
+            entry,
+            options,
+        };
+        self.text.expect_of(&create);
+        let source = self.put_source(source, &Message::CreateProgram(create))?;
+        self.put(&Message::CreateProgram(CreateProgram { source, ..create }))?;
+        state.last_program = program;
+        state.programs += 1;
+        Ok(program)
+    }
+
+    /// A program is not used any more.
+    pub(crate) fn free_program(&self, program: u64) {
+        let mut state = self.state();
+        state.programs -= 1;
+        // If it cannot be sent, the connection is lost, and the program with it.
+        let _ = self.put(&Message::FreeProgram(FreeProgram { program }));
+    }
 }
 
 /// Masks of the bytes of each passed value that may be anything.
