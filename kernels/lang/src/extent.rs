@@ -257,6 +257,7 @@ impl<const D: usize> Extent<D> {
     /// # Panics
     /// If a component is zero, but for the first.
     #[inline(always)]
+    #[track_caller]
     pub fn position_of(&self, number: usize) -> Vector<D> {
         let mut rest = number;
         let mut position = Vector::ZERO;

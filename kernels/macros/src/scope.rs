@@ -151,8 +151,8 @@ impl Writer {
         format_ident!("{what}{}", self.names, span = Span::mixed_site())
     }
 
-    /// As [`fresh`](Self::fresh), for code on which rustc may report an error, which then names the
-    /// user's line.
+    /// As [`fresh`](Self::fresh), for code on which rustc may report an error, or a launch a fault:
+    /// these name the user's line.
     pub(crate) fn fresh_at(&mut self, what: &str, span: Span) -> Ident {
         self.names += 1;
         format_ident!("__quipu_{what}{}", self.names, span = span)

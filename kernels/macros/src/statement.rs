@@ -135,7 +135,7 @@ impl Writer {
     /// `let (a, b) = x.split_at(middle);`: two slices, of which there is no tuple.
     fn split_at(&mut self, parts: &PatTuple, call: &ExprMethodCall, middle: &Expr) -> TokenStream {
         let (span, receiver) = (call.method.span(), &call.receiver);
-        let (whole, at) = (self.fresh("whole"), self.fresh("middle"));
+        let (whole, at) = (self.fresh_at("whole", span), self.fresh_at("middle", span));
         let statements: [Stmt; 3] = [
             parse_quote_spanned!(span=> let #whole = &#receiver;),
             parse_quote_spanned!(span=> let #at: ::core::primitive::usize = #middle;),
