@@ -43,10 +43,18 @@ impl VendorDevice for Device {
         self.kernels.clone()
     }
 
+    fn has_device_fence(&self) -> bool {
+        self.is(DeviceBits::DEVICE_FENCE)
+    }
+
+    fn has_grid_barrier(&self) -> bool {
+        self.is(DeviceBits::GRID_BARRIER)
+    }
+
     fn text_features(&self) -> TextFeatures {
         let has = |bit: u16| self.takes.0 & bit != 0;
         let details = self.details.unwrap_or_default();
-        let is = |bit: u32| details.properties.has(bit);
+        let is = |bit: u32| self.is(bit);
         let known = |number: u64| (number != 0).then_some(number);
         let known_32 = |number: u32| (number != 0).then_some(number);
         TextFeatures {
@@ -92,6 +100,12 @@ impl VendorDevice for Device {
 }
 
 impl Device {
+    /// True if the node says that it has this property.
+    fn is(&self, property: u32) -> bool {
+        let details = self.details.as_ref();
+        details.is_some_and(|details| details.properties.has(property))
+    }
+
     /// A device, if the node's description of it makes sense.
     pub(crate) fn new(
         number: usize,

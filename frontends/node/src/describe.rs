@@ -125,7 +125,7 @@ fn is_nvidias(device: &Device) -> bool {
         && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }
 
-/// The details of a device for programs in OpenCL C, as its driver says. This machine's compiler
+/// The details of a device, as its driver says. This machine's compiler
 /// for native code has all of the language, and takes all arguments that a launch can have.
 fn details(device: &Device) -> DeviceDetails {
     let features = device.text_features();
@@ -144,6 +144,8 @@ fn details(device: &Device) -> DeviceDetails {
             features.extended_language || is_native,
             DeviceBits::EXTENDED_LANGUAGE,
         ),
+        (device.has_device_fence(), DeviceBits::DEVICE_FENCE),
+        (device.has_grid_barrier(), DeviceBits::GRID_BARRIER),
     ];
     let bits = bits.into_iter().filter(|(has, _)| *has);
     let most_arguments = is_native.then_some(LARGE.parameters as u64);

@@ -11,7 +11,9 @@ use quipu_link::invitation::Invitations;
 use quipu_link::peer::{Destination, Networks};
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights, Route};
 use quipu_protocol::message::*;
-use quipu_protocol::{DETAILS, EARLY, HALVES, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
+use quipu_protocol::{
+    BETWEEN_BLOCKS, DETAILS, EARLY, HALVES, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES,
+};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -176,6 +178,7 @@ fn device(number: u32) -> Device<'static> {
         selector: "opencl:0",
         kernels: "",
         details: Some(DeviceDetails {
+            properties: DeviceBits(DeviceBits::ALL),
             address_bits: 64,
             ..DeviceDetails::default()
         }),
@@ -275,6 +278,7 @@ fn a_device_says_what_both_sides_understand() {
             Takes::ALL & !Takes::BUILT_IN,
         ),
         (DETAILS, always),
+        (DETAILS | BETWEEN_BLOCKS, always),
     ] {
         let serving = house.serve(move |caller| {
             let welcome = Welcome {
@@ -291,6 +295,8 @@ fn a_device_says_what_both_sides_understand() {
         assert_eq!(link.devices()[0].takes, Takes(takes));
         let details = link.devices()[0].details;
         assert_eq!(details.is_some(), features & DETAILS != 0);
+        let waits = details.is_some_and(|it| it.properties.has(DeviceBits::GRID_BARRIER));
+        assert_eq!(waits, features & BETWEEN_BLOCKS != 0);
         link.close();
         serving.join().unwrap();
     }

@@ -168,6 +168,10 @@ pub const LONG_PROGRAMS: u64 = 1 << 22;
 /// The feature that both sides agree on: the session may send to other nodes, and they to it.
 pub const PEERS: u64 = 1 << 23;
 
+/// The feature that both sides agree on: devices say what the blocks of a launch can do with each
+/// other ([`DeviceBits::BETWEEN_BLOCKS`](message::DeviceBits::BETWEEN_BLOCKS)).
+pub const BETWEEN_BLOCKS: u64 = 1 << 24;
+
 /// The label of TLS's exporter for the id of a new session.
 pub const SESSION_LABEL: &[u8] = b"EXPORTER-quipu-session";
 
@@ -195,7 +199,8 @@ pub const FEATURES: u64 = compression::LZ4
     | LARGE_PROGRAMS
     | DETAILS
     | LONG_PROGRAMS
-    | PEERS;
+    | PEERS
+    | BETWEEN_BLOCKS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -35,6 +35,7 @@ pub(crate) fn check(node: &Loopback) {
     }
     planes(node);
     blocks(node);
+    grids(node);
     variables(node);
 }
 
@@ -154,6 +155,22 @@ pub(crate) fn blocks(node: &Loopback) {
         Ok(sums)
     });
     assert_eq!(sums.iter().sum::<u64>(), 499_500);
+}
+
+/// The blocks of a launch wait for each other.
+fn grids(node: &Loopback) {
+    for queue in [&node.local, &node.remote] {
+        assert!(queue.device().has_grid_barrier(), "{:?}", queue.device());
+        assert!(queue.device().has_device_fence(), "{:?}", queue.device());
+    }
+    let x = node.same(|context, queue| {
+        let mut x = context.buffer_from(numbers(64).collect::<Vec<_>>())?;
+        queue.launch(WorkDivision::new(4, 16, 1), rotated(5, &mut x))?;
+        Ok(x)
+    });
+    let mut expected: Vec<_> = numbers(64).collect();
+    expected.rotate_left(5);
+    assert_eq!(x, expected);
 }
 
 fn variables(node: &Loopback) {

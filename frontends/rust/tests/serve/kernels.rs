@@ -247,6 +247,20 @@ fn register<'b, N: Nameless<'b>>(kernels: Kernels, call: impl FnOnce(Unpassed) -
     N::register(kernels, call)
 }
 
+/// Each element becomes that behind it, as often as there are rounds.
+#[kernel]
+pub(crate) async fn rotated(acc: &impl GridAccelerator<1>, rounds: u32, x: RawMut<u32>) {
+    for _ in 0..rounds {
+        let at = acc.index(Grid, Threads)[0];
+        // SAFETY: between two barriers all threads only read, or each writes its own element.
+        let next = unsafe { x.read((at + 1) % x.len()) };
+        acc.sync_grid_threads().await;
+        // SAFETY: as above.
+        unsafe { x.write(at, next) };
+        acc.sync_grid_threads().await;
+    }
+}
+
 pub(crate) fn served() -> Kernels {
     let kernels = Kernels::new()
         .with::<scale<f32>, _>()
@@ -260,6 +274,7 @@ pub(crate) fn served() -> Kernels {
         .with::<histogram, _>()
         .with::<reverse, _>()
         .with::<choose, _>()
-        .with::<with_variables, _>();
+        .with::<with_variables, _>()
+        .with::<rotated, _>();
     register(kernels, |any| offset(0.0, any.of(), any.of()))
 }

@@ -134,7 +134,7 @@ pub struct Device<'a> {
     pub details: Option<DeviceDetails>,
 }
 
-/// Details of a device that programs in OpenCL C ask for. A number that is zero is not known.
+/// Details of a device, most of which programs in OpenCL C ask for. A number that is zero is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceDetails {
     /// Properties, a bit each.
@@ -177,8 +177,14 @@ impl DeviceBits {
     /// [`Takes::OPTIONAL_LANGUAGE`]: sub-groups that vote, shuffle, reduce and scan, single bits,
     /// products of small numbers, and atomics of floating point.
     pub const EXTENDED_LANGUAGE: u32 = 32;
+    /// Kernels have fences between the blocks of a launch.
+    pub const DEVICE_FENCE: u32 = 64;
+    /// Kernels have barriers of all blocks of a launch.
+    pub const GRID_BARRIER: u32 = 128;
+    /// Bits that only sides know that have agreed on [`BETWEEN_BLOCKS`](crate::BETWEEN_BLOCKS).
+    pub const BETWEEN_BLOCKS: u32 = Self::DEVICE_FENCE | Self::GRID_BARRIER;
     /// All bits that stand for something.
-    pub const ALL: u32 = 63;
+    pub const ALL: u32 = 255;
 
     /// True if all of these bits are set.
     #[must_use]
@@ -188,6 +194,13 @@ impl DeviceBits {
 }
 
 impl DeviceDetails {
+    fn with_features(mut self, features: u64) -> Self {
+        if features & crate::BETWEEN_BLOCKS == 0 {
+            self.properties.0 &= !DeviceBits::BETWEEN_BLOCKS;
+        }
+        self
+    }
+
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, Problem> {
         let fixed: &layout::DeviceDetails = cursor.fixed()?;
         Ok(Self {
@@ -245,9 +258,10 @@ impl Device<'_> {
     /// What of the device is told to a side that has agreed on these features.
     #[must_use]
     pub fn with_features(self, features: u64) -> Self {
+        let details = self.details.filter(|_| features & crate::DETAILS != 0);
         Self {
             takes: self.takes.with_features(features),
-            details: self.details.filter(|_| features & crate::DETAILS != 0),
+            details: details.map(|details| details.with_features(features)),
             ..self
         }
     }
