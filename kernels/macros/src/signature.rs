@@ -255,6 +255,9 @@ fn check_type(user_type: &Type) -> Result<()> {
                 {
                     (element.span(), refuse::ATOMIC_ELEMENTS)
                 }
+                Some(element @ (Type::Array(_) | Type::Tuple(_))) => {
+                    (element.span(), refuse::ATOMIC_ELEMENTS)
+                }
                 _ => return Ok(()),
             }
         }

@@ -8,6 +8,10 @@ use crate::number::{Integer, Number};
 ///
 /// # Safety
 /// `Atomic` has the size and the bit patterns of `Self`.
+#[diagnostic::on_unimplemented(
+    message = "devices change numbers of 32 and 64 bits in one step, and `{Self}` is none",
+    label = "take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`: of a struct, one for each field"
+)]
 pub unsafe trait AtomicElement: Number {
     /// The atomic type that an element is changed as.
     type Atomic: Send + Sync + 'static;

@@ -1,6 +1,6 @@
 //! Types and functions that kernels do not know.
 
-use quipu_kernel::{Accelerator, KernelData, OwnElements, WorkDivision, device, f16, kernel};
+use quipu_kernel::{Accelerator, Atomics, KernelData, OwnElements, WorkDivision, device, f16, kernel};
 use std::ops::{Add, Neg};
 
 #[derive(Clone, Copy)]
@@ -75,6 +75,16 @@ pub fn rounded_twice(_acc: &impl Accelerator<1>, x: f64, mut y: OwnElements<f16>
     for (_, y) in y.each() {
         *y = f16::from_f64(x); //~ `from_f64` of a float of 16 bits is not in the kernel language
     }
+}
+
+#[kernel(crate = quipu_kernel)] //~ take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`
+pub fn counted(_acc: &impl Accelerator<1>, points: Atomics<Point>) { //~ devices change numbers of 32 and 64 bits in one step, and `Point` is none
+    points.add(0, Point { x: 1.0 }); //~ its trait bounds were not satisfied
+}
+
+#[kernel(crate = quipu_kernel)]
+pub fn counted_pairs(_acc: &impl Accelerator<1>, pairs: Atomics<[u32; 2]>) { //~ take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`
+    pairs.add(0, [1, 2]);
 }
 
 #[kernel(crate = quipu_kernel)]
