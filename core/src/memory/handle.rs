@@ -2,6 +2,7 @@
 
 use super::Memory;
 use crate::panics::quietly;
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -67,6 +68,13 @@ impl MemoryRef {
             && self
                 .cold_or_forked()
                 .is_some_and(|cold| cold.label.is_none())
+    }
+
+    /// Looks at the value that keeps the host memory which a user brought, if it is of this type.
+    pub fn with_keeper<K: Any, R>(&self, look: impl FnOnce(&K) -> R) -> Option<R> {
+        let cold = self.cold();
+        let keep: &dyn Any = &**cold.keep.as_ref()?;
+        keep.downcast_ref().map(look)
     }
 
     /// Gives the handle up, once. The last one frees the object, which may be known to be unused,

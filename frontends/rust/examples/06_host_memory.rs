@@ -32,10 +32,11 @@ pub fn main() -> quipu::Result<()> {
     let pinned = queue.read_to(&buffer, Pinned::new(4)?)?.wait()?;
     println!("{pinned:?}");
 
-    // A mapped buffer is pinned memory that kernels use where it is, on devices that can.
+    // A mapped buffer is pinned memory that kernels use where it is, on devices that can. Taken
+    // back, it is the program's again.
     let mut counts = context.mapped_from(pinned)?;
     queue.for_each(&mut counts, (), |number, count, ()| *count += number as f32)?;
-    println!("{:?}", &queue.map(&counts)?.wait()?[..]);
+    println!("{:?}", queue.take(counts)?.wait()?);
     println!("{}", queue.device().uses_host_memory());
 
     // Of a message of unknown length, only what is in use moves.

@@ -211,6 +211,13 @@ impl<T> Buffer<T> {
         &self.memory
     }
 
+    /// True if it is all of the memory's elements.
+    pub(crate) fn is_whole(&self) -> bool {
+        // No elements have the memory for one.
+        let bytes = self.length.max(1) as u64 * size_of::<T>() as u64;
+        self.offset == 0 && bytes == self.memory.size()
+    }
+
     /// Its bytes in the memory.
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length as u64 * size_of::<T>() as u64

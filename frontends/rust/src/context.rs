@@ -291,20 +291,24 @@ impl Context {
     }
 
     /// As [`Context::allocate_mapped`], a buffer that *is* the given pinned memory, with the
-    /// elements that are there.
+    /// elements that are there. [`Queue::take`](crate::Queue::take) gives the memory back.
     ///
     /// # Errors
     /// If it is larger than the largest buffer.
     pub fn mapped_from<T: Element>(&self, elements: Pinned<T>) -> Result<Buffer<T>> {
         let length = elements.len();
         let bytes = bytes_of::<T>("create a buffer", length)?;
-        let (pointer, owner) = elements.into_owner();
+        let (pointer, keeper) = elements.into_keeper();
         // No elements have the memory for one, as everywhere.
         let bytes = bytes.max(size_of::<T>() as u64);
         // SAFETY: pinned memory is valid for reads and writes of its elements, and of one if it has
-        // none. It lies in whole pages of its own, which `owner` keeps pinned and nobody else
+        // none. It lies in whole pages of its own, which `keeper` keeps pinned and nobody else
         // reaches.
-        let memory = unsafe { self.0.core.memory_in_place(pointer, bytes, Box::new(owner)) }?;
+        let memory = unsafe {
+            self.0
+                .core
+                .memory_in_place(pointer, bytes, Box::new(keeper))
+        }?;
         memory.set_element_size(size_of::<T>() as u64);
         Ok(Buffer::whole(memory, length))
     }

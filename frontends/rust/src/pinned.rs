@@ -10,6 +10,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The alignment of the memory: a page on the systems we know, or a divisor of a larger page.
 const PAGE: usize = 4096;
@@ -68,8 +69,13 @@ impl<T: Element> Pinned<T> {
     }
 
     /// The first byte, and the object that keeps the memory, for a buffer that is this memory.
-    pub(crate) fn into_owner(self) -> (NonNull<u8>, impl Send + Sync + 'static) {
-        (self.pointer.cast(), self)
+    pub(crate) fn into_keeper(self) -> (NonNull<u8>, Keeper<T>) {
+        let first = self.pointer.cast();
+        let keeper = Keeper {
+            pinned: Some(self),
+            to: Arc::default(),
+        };
+        (first, keeper)
     }
 
     /// True if the system has locked the memory. Where its limits forbid that, the memory is usable
@@ -77,6 +83,29 @@ impl<T: Element> Pinned<T> {
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
+    }
+}
+
+/// The place for pinned memory that is no buffer's any more.
+pub(crate) type Returned<T> = Arc<Mutex<Option<Pinned<T>>>>;
+
+/// Keeps the memory of a buffer, which has it for itself, and gives it back when the buffer goes.
+pub(crate) struct Keeper<T: Element> {
+    pinned: Option<Pinned<T>>,
+    to: Returned<T>,
+}
+
+impl<T: Element> Keeper<T> {
+    /// The place that the memory is given back to.
+    pub(crate) fn returned(&self) -> Returned<T> {
+        self.to.clone()
+    }
+}
+
+impl<T: Element> Drop for Keeper<T> {
+    fn drop(&mut self) {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        *to = self.pinned.take();
     }
 }
 

@@ -15,13 +15,80 @@ use crate::future::Pending;
 use crate::host::{HostView, Source};
 use crate::layout::{Layout, Rows, View};
 use crate::parcel::Parcel;
+use crate::pinned::{Keeper, Pinned, Returned};
 use quipu_scheduler::operation::HostMemory;
 use quipu_scheduler::{AccessMode, Error, ErrorKind, Event, Result};
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+
+/// The words of errors for [`Queue::take`].
+const TAKE: &str = "take the memory of a buffer back";
+
+/// How often a thread looks for memory whose last handle may be another thread's.
+const ROUNDS: usize = 1000;
 
 impl Queue {
+    /// Takes the memory of a [mapped](crate::Context::mapped_from) buffer back, with the elements that
+    /// the commands on it leave there. Nothing is copied, unless a device had a copy of its own.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let buffer = context.mapped_from(Pinned::<u32>::new(1000)?)?;
+    /// queue.fill(&buffer, 7)?;
+    /// let elements: Pinned<u32> = queue.take(buffer)?.wait()?;
+    /// assert_eq!(elements[999], 7);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the buffer is a part of another, or its memory is not pinned memory that was mapped; if
+    /// it is mapped to the host, or the device is lost. The buffer is dropped then.
+    ///
+    /// The future gives the error of a command that failed to write the elements. It also gives an
+    /// error if the buffer has other handles by then: clones, slices, views, or graphs that use it.
+    /// They keep the memory.
+    pub fn take<T: Element>(&self, mut buffer: Buffer<T>) -> Result<Pending<Pinned<T>>> {
+        let wrong = |problem: &str| -> Error {
+            ErrorKind::InvalidArgument {
+                what: TAKE,
+                problem: problem.to_owned(),
+            }
+            .into()
+        };
+        if !buffer.is_whole() {
+            return Err(wrong("it is a part of a buffer; pass the whole buffer"));
+        }
+        let returned = buffer.memory().with_keeper(Keeper::returned);
+        let returned: Returned<T> = returned.ok_or_else(|| {
+            wrong("its memory is not the program's; `mapped_from` makes a buffer of such memory")
+        })?;
+        // It waits for all commands on the buffer, and the bytes come to the host for it.
+        let last = self.host_task_with((&mut buffer,), |_| ())?;
+        let event = last.event().clone();
+        Ok(Pending::new(event, move || {
+            // No command uses the memory any more, so it goes with its last handle.
+            drop(buffer);
+            // A thread that makes room on a device has a handle for a moment.
+            for _ in 0..ROUNDS {
+                if let Some(pinned) = returned
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take()
+                {
+                    return Ok(pinned);
+                }
+                std::thread::yield_now();
+            }
+            Err(wrong(
+                "there are other handles to it: drop its clones, slices and views, and graphs that use it",
+            ))
+        }))
+    }
+
     /// Writes all of `source` to all of `buffer`, without waiting, and gives
     /// `source` back.
     ///

@@ -29,6 +29,7 @@ mod scratch;
 mod tasks;
 mod threads;
 mod transfers;
+mod unused;
 mod variables;
 mod waiting;
 
@@ -85,6 +86,8 @@ fn devices_use_memory_of_the_host_where_it_is() {
     let every: EachQueue = |test| each_queue(test);
     mapped::kernels_use_memory_of_the_host(every);
     mapped::pinned_memory_becomes_a_buffer(every);
+    mapped::pinned_memory_is_taken_back(every);
+    mapped::memory_with_other_handles_is_not_taken(every);
     mapped::the_host_sees_a_count_between_kernels(every);
     mapped::a_graph_uses_memory_of_the_host(every);
     mapped::such_a_buffer_may_be_empty_or_dropped_in_use(every);

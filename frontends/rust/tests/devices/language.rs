@@ -58,6 +58,9 @@ pub(crate) fn threads_of_a_warp_exchange_values(each_queue: EachQueue) {
             sizes.is_empty() || sizes.contains(&size),
             "{size} of {sizes:?}"
         );
+        // In warps of one thread nothing would be exchanged.
+        let has_more = sizes.is_empty() || sizes.iter().any(|size| *size > 1);
+        assert_eq!(size > 1, has_more, "{size} of {sizes:?}");
         let size = size as usize;
         println!("{}: warps of {size} threads", queue.device().name());
         assert_eq!(threads % size, 0, "blocks of whole warps");

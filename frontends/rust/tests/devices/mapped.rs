@@ -109,6 +109,62 @@ pub(crate) fn pinned_memory_becomes_a_buffer(each_queue: EachQueue) {
     });
 }
 
+pub(crate) fn pinned_memory_is_taken_back(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        for length in [0, 1, 1000, 100_000] {
+            let mut pinned = Pinned::<u32>::new(length).unwrap();
+            (5..).zip(pinned.iter_mut()).for_each(|(i, x)| *x = i);
+            let place = pinned.as_ptr().addr();
+            // Again and again the same memory, also while commands are held back.
+            for round in 1..=3 {
+                let mut x = context.mapped_from(pinned).unwrap();
+                let gate = UserEvent::new();
+                let held = queue.after([gate.event()]);
+                held.launch(length, add(2, &mut x)).unwrap();
+                queue.launch(length, add(1, &mut x)).unwrap();
+                let taken = queue.take(x).unwrap();
+                assert!(length == 0 || !taken.is_complete());
+                gate.complete();
+                pinned = taken.wait().unwrap();
+                assert_eq!(pinned.as_ptr().addr(), place);
+                let mut expected = (5 + 3 * round..).zip(pinned.iter());
+                assert!(expected.all(|(i, x)| i == *x), "{length} in round {round}");
+            }
+        }
+    });
+}
+
+pub(crate) fn memory_with_other_handles_is_not_taken(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let mapped = || {
+            let x = context.mapped_from(Pinned::<u32>::new(100).unwrap());
+            let mut x = x.unwrap();
+            queue.launch(100, add(4, &mut x)).unwrap();
+            x
+        };
+        let refused = |x: Buffer<u32>, words: &str| {
+            let taken = queue.take(x).and_then(|taken| taken.wait());
+            let error = taken.map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        let x = mapped();
+        refused(x.slice(1..).unwrap(), "a part of a buffer");
+        refused(x.clone(), "other handles");
+        assert_eq!(queue.read(&x).unwrap().wait().unwrap(), [4; 100]);
+        // A graph has handles, too.
+        let recording = context.record();
+        recording.on(queue).fill(&x, 5).unwrap();
+        let graph = recording.finish().unwrap();
+        refused(x, "graphs that use it");
+        queue.launch_graph(&graph).unwrap().wait().unwrap();
+        let x = mapped();
+        let lent = queue.map(&x).unwrap().wait().unwrap();
+        refused(x, "mapped");
+        assert_eq!(*lent, [4; 100]);
+        refused(context.allocate(100).unwrap(), "`mapped_from`");
+    });
+}
+
 pub(crate) fn the_host_sees_a_count_between_kernels(each_queue: EachQueue) {
     each_queue(&|context, queue| {
         let numbers: Vec<u32> = (0..10_000).collect();

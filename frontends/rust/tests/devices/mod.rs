@@ -16,7 +16,8 @@ pub(crate) use language::{
 };
 pub(crate) use mapped::{
     a_graph_uses_memory_of_the_host, kernels_use_memory_of_the_host,
-    pinned_memory_becomes_a_buffer, such_a_buffer_may_be_empty_or_dropped_in_use,
+    memory_with_other_handles_is_not_taken, pinned_memory_becomes_a_buffer,
+    pinned_memory_is_taken_back, such_a_buffer_may_be_empty_or_dropped_in_use,
     the_host_sees_a_count_between_kernels,
 };
 
@@ -111,6 +112,8 @@ macro_rules! all_tests {
             what_is_mapped_is_what_kernels_see,
             kernels_use_memory_of_the_host,
             pinned_memory_becomes_a_buffer,
+            pinned_memory_is_taken_back,
+            memory_with_other_handles_is_not_taken,
             the_host_sees_a_count_between_kernels,
             a_graph_uses_memory_of_the_host,
             such_a_buffer_may_be_empty_or_dropped_in_use,
