@@ -103,8 +103,8 @@ impl Device {
 
     /// True if kernels there can order memory accesses of different blocks by
     /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of
-    /// OpenCL whose language is 1.2, or 3.0 without that. Of an older node's device it is not known,
-    /// and this is false.
+    /// OpenCL whose language is 1.2, or 3.0 without that. Of an older node's device it is not
+    /// known, and this is false.
     #[must_use]
     pub fn has_device_fence(&self) -> bool {
         self.0.has_device_fence()

@@ -29,8 +29,8 @@ const TAKE: &str = "take the memory of a buffer back";
 const ROUNDS: usize = 1000;
 
 impl Queue {
-    /// Takes the memory of a [mapped](crate::Context::mapped_from) buffer back, with the elements that
-    /// the commands on it leave there. Nothing is copied, unless a device had a copy of its own.
+    /// Takes the memory of a [mapped](crate::Context::mapped_from) buffer back, with the elements
+    /// that the commands on it leave there. Nothing is copied, unless a device had a copy.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -84,7 +84,7 @@ impl Queue {
                 std::thread::yield_now();
             }
             Err(wrong(
-                "there are other handles to it: drop its clones, slices and views, and graphs that use it",
+                "there are other handles to it; drop its clones, slices, views, and graphs of it",
             ))
         }))
     }

@@ -155,7 +155,7 @@ pub(crate) fn memory_with_other_handles_is_not_taken(each_queue: EachQueue) {
         let recording = context.record();
         recording.on(queue).fill(&x, 5).unwrap();
         let graph = recording.finish().unwrap();
-        refused(x, "graphs that use it");
+        refused(x, "graphs of it");
         queue.launch_graph(&graph).unwrap().wait().unwrap();
         let x = mapped();
         let lent = queue.map(&x).unwrap().wait().unwrap();

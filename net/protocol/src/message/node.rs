@@ -134,7 +134,8 @@ pub struct Device<'a> {
     pub details: Option<DeviceDetails>,
 }
 
-/// Details of a device, most of which programs in OpenCL C ask for. A number that is zero is not known.
+/// Details of a device, most of which programs in OpenCL C ask for. A number that is zero is not
+/// known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceDetails {
     /// Properties, a bit each.
