@@ -118,6 +118,11 @@
 //! [`GroupKernel::run_groups`], on which a driver promises to run no group twice at a time,
 //! [`RawMut`] and [`SharedRaw`], [`assume_uniform`](BlockAccelerator::assume_uniform), and
 //! implementing [`Partition`], [`Shared`], [`Port`] or [`AtomicElement`].
+//!
+//! The code that macros write has `unsafe` blocks. Its variables, and what it asks before it reads
+//! unchecked, cannot be replaced by a kernel's variables, traits or modules, nor by a module named
+//! `core`. The path of this crate is believed (`::quipu`, or that of `crate = path`): do not let it
+//! lead to a module with another `__macro`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
@@ -190,6 +195,8 @@ pub use warp::{
 /// The items that the macros' code names.
 #[doc(hidden)]
 pub mod __macro {
+    pub use ::{core, std};
+
     pub use crate::__optimised as optimised;
     pub use crate::__unoptimised as unoptimised;
     pub use crate::accelerator::{counts_blocks, counts_threads};
@@ -197,13 +204,9 @@ pub mod __macro {
     pub use crate::entry::{ByValue, Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::extent::components;
     pub use crate::launch::compiled_here;
-    pub use crate::launch::{
-        Elements, Kept, LANES, Lanes, MayIndex, NoIndex, Phases, WholeIndex, difference, known,
-        product, sum,
-    };
+    pub use crate::launch::{Elements, Kept, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
     pub use crate::partition::is_read_by_all;
-    pub use crate::shared::turned;
     pub use crate::stencil_loops::{Neighbours, Pieces};
     pub use crate::{Accelerator, BlockAccelerator, GridAccelerator};
     pub use crate::{

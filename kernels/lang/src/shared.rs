@@ -425,7 +425,7 @@ mod turn {
 /// All threads of the block turn the same arrays here, at a barrier that lies between their phases.
 #[doc(hidden)]
 #[inline(always)]
-pub unsafe fn turned<P: Phase>(arrays: P) -> P::Turned {
+pub(crate) unsafe fn turned<P: Phase>(arrays: P) -> P::Turned {
     arrays.turned()
 }
 

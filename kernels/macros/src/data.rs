@@ -104,6 +104,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
         ));
     }
     let build = quote!(#krate::__macro::emit);
+    let core = quote!(#krate::__macro::core);
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
     // A struct of nothing else has no bits, as one without fields.
     let is_unit = |of: &&&Type| matches!(of, Type::Tuple(tuple) if tuple.elems.is_empty());
@@ -137,18 +138,18 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             // their types, and so is what is made of the words of each. `sample_value` below names
             // them all.
             unsafe impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
-                const ANY_BITS: ::core::primitive::bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
-                const HAS_ZERO: ::core::primitive::bool = true #(&& <#types as #build::KernelData>::HAS_ZERO)*;
+                const ANY_BITS: #core::primitive::bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
+                const HAS_ZERO: #core::primitive::bool = true #(&& <#types as #build::KernelData>::HAS_ZERO)*;
 
-                fn is_value(bytes: &[::core::primitive::u8]) -> ::core::primitive::bool {
-                    true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
+                fn is_value(bytes: &[#core::primitive::u8]) -> #core::primitive::bool {
+                    true #(&& #build::has_value_at::<#types>(bytes, #core::mem::offset_of!(Self, #members)))*
                 }
 
-                const WORDS: ::core::primitive::usize = 0 #(+ <#types as #build::KernelData>::WORDS)*;
+                const WORDS: #core::primitive::usize = 0 #(+ <#types as #build::KernelData>::WORDS)*;
 
                 #[inline]
                 #[allow(unused)]
-                fn word(&self, mut at: ::core::primitive::usize) -> ::core::primitive::u64 {
+                fn word(&self, mut at: #core::primitive::usize) -> #core::primitive::u64 {
                     #(
                         if at < <#types as #build::KernelData>::WORDS {
                             return #build::KernelData::word(&self.#members, at);
@@ -160,7 +161,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 
                 #[inline]
                 #[allow(unused)]
-                fn set_word(&mut self, mut at: ::core::primitive::usize, word: ::core::primitive::u64) {
+                fn set_word(&mut self, mut at: #core::primitive::usize, word: #core::primitive::u64) {
                     #(
                         if at < <#types as #build::KernelData>::WORDS {
                             return #build::KernelData::set_word(&mut self.#members, at, word);
@@ -175,15 +176,15 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
-                const FIELDS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
+                const FIELDS: &'static [&'static #core::primitive::str] = &[#(#names),*];
 
-                const IS_DERIVED: ::core::primitive::bool = true;
+                const IS_DERIVED: #core::primitive::bool = true;
 
                 #[track_caller]
                 fn __order_of(
                     this: #build::Expr<Self>,
                     other: #build::Expr<Self>,
-                ) -> ::core::option::Option<#build::Expr<::core::option::Option<::core::cmp::Ordering>>> {
+                ) -> #core::option::Option<#build::Expr<#core::option::Option<#core::cmp::Ordering>>> {
                     use #build::{WithOrder as _, WithoutOrder as _};
                     (&#build::OrderOf::<Self>::new()).__order(this, other)
                 }
@@ -214,6 +215,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> TokenStream {
     let name = &item.ident;
     let build = quote!(#krate::__macro::emit);
+    let core = quote!(#krate::__macro::core);
     let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     quote! {
@@ -221,18 +223,18 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
         const _: () = {
             // SAFETY: the one value has no bytes.
             unsafe impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
-                const ANY_BITS: ::core::primitive::bool = true;
-                const WORDS: ::core::primitive::usize = 0;
+                const ANY_BITS: #core::primitive::bool = true;
+                const WORDS: #core::primitive::usize = 0;
 
-                fn is_value(_: &[::core::primitive::u8]) -> ::core::primitive::bool {
+                fn is_value(_: &[#core::primitive::u8]) -> #core::primitive::bool {
                     true
                 }
 
-                fn word(&self, _: ::core::primitive::usize) -> ::core::primitive::u64 {
+                fn word(&self, _: #core::primitive::usize) -> #core::primitive::u64 {
                     0
                 }
 
-                fn set_word(&mut self, _: ::core::primitive::usize, _: ::core::primitive::u64) {}
+                fn set_word(&mut self, _: #core::primitive::usize, _: #core::primitive::u64) {}
             }
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
@@ -240,7 +242,7 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
-                const IS_DERIVED: ::core::primitive::bool = true;
+                const IS_DERIVED: #core::primitive::bool = true;
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
                     #build::ir::Type::Unit
@@ -262,6 +264,7 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
 fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
     let name = &item.ident;
     let emit = quote!(#krate::__macro::emit);
+    let core = quote!(#krate::__macro::core);
     let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let (mut fields, mut types) = (Vec::new(), Vec::new());
@@ -315,9 +318,9 @@ fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #impl_generics #emit::KernelValue for #name #type_generics #where_clause {
-                const FIELDS: &'static [&'static ::core::primitive::str] = &["variant", #(#fields),*];
-                const VARIANTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
-                const IS_DERIVED: ::core::primitive::bool = true;
+                const FIELDS: &'static [&'static #core::primitive::str] = &["variant", #(#fields),*];
+                const VARIANTS: &'static [&'static #core::primitive::str] = &[#(#names),*];
+                const IS_DERIVED: #core::primitive::bool = true;
 
                 fn ir_type(state: &mut #emit::State) -> #emit::ir::Type {
                     #emit::variants_type::<Self>(
@@ -381,7 +384,8 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     };
     let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
     // What `repr` means by it. Where the enum is, the name alone may be of another type.
-    let number = quote!(::core::primitive::#number);
+    let core = quote!(#krate::__macro::core);
+    let number = quote!(#core::primitive::#number);
     let first = &first.ident;
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let build = quote!(#krate::__macro::emit);
@@ -391,26 +395,26 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
             // SAFETY: `#[repr(#number)]` makes it a number so wide, and `is_value` and `HAS_ZERO`
             // say which numbers are of variants, by the primitive type of that name.
             unsafe impl #build::KernelData for #name {
-                const ANY_BITS: ::core::primitive::bool = false;
-                const HAS_ZERO: ::core::primitive::bool = false #(|| Self::#variants as #number == 0)*;
+                const ANY_BITS: #core::primitive::bool = false;
+                const HAS_ZERO: #core::primitive::bool = false #(|| Self::#variants as #number == 0)*;
 
-                fn is_value(bytes: &[::core::primitive::u8]) -> ::core::primitive::bool {
-                    let ::core::result::Result::Ok(bytes) = ::core::convert::TryFrom::try_from(bytes) else {
+                fn is_value(bytes: &[#core::primitive::u8]) -> #core::primitive::bool {
+                    let #core::result::Result::Ok(bytes) = #core::convert::TryFrom::try_from(bytes) else {
                         return false;
                     };
                     let number = <#number>::from_ne_bytes(bytes);
                     false #(|| number == Self::#variants as #number)*
                 }
 
-                const WORDS: ::core::primitive::usize = 1;
+                const WORDS: #core::primitive::usize = 1;
 
                 #[inline]
-                fn word(&self, _: ::core::primitive::usize) -> ::core::primitive::u64 {
-                    *self as #number as ::core::primitive::u64
+                fn word(&self, _: #core::primitive::usize) -> #core::primitive::u64 {
+                    *self as #number as #core::primitive::u64
                 }
 
                 #[inline]
-                fn set_word(&mut self, _: ::core::primitive::usize, word: ::core::primitive::u64) {
+                fn set_word(&mut self, _: #core::primitive::usize, word: #core::primitive::u64) {
                     #(
                         if word as #number == Self::#variants as #number {
                             *self = Self::#variants;
@@ -424,16 +428,16 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
             // SAFETY: the fields lie as the derive has checked.
 
             unsafe impl #build::KernelValue for #name {
-                const IS_DERIVED: ::core::primitive::bool = true;
+                const IS_DERIVED: #core::primitive::bool = true;
 
-                fn is_equal_by_number() -> ::core::primitive::bool {
+                fn is_equal_by_number() -> #core::primitive::bool {
                     use #build::{Equated as _, Incomparable as _};
-                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as ::core::primitive::i128)),*])).are_equal_by_number()
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as #core::primitive::i128)),*])).are_equal_by_number()
                 }
 
-                fn is_ordered_by_number() -> ::core::primitive::bool {
+                fn is_ordered_by_number() -> #core::primitive::bool {
                     use #build::{Incomparable as _, Ordered as _};
-                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as ::core::primitive::i128)),*])).are_ordered_by_number()
+                    (&#build::Variants(&[#((Self::#variants, Self::#variants as #number as #core::primitive::i128)),*])).are_ordered_by_number()
                 }
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
@@ -445,7 +449,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
                 }
 
                 fn literal(self, state: &mut #build::State) -> #build::Raw {
-                    #build::enum_literal(state, #build::ir::Scalar::#scalar, self as #number as ::core::primitive::i64 as ::core::primitive::u64)
+                    #build::enum_literal(state, #build::ir::Scalar::#scalar, self as #number as #core::primitive::i64 as #core::primitive::u64)
                 }
             }
         };

@@ -498,7 +498,7 @@ impl Kernel<'_> {
                 None if is_refused || acc.waits == Waits::Grid => None,
                 None => phases(krate, &apart, acc, &self.parameters),
             };
-            let in_phases = in_phases.map(|Phases { body, witnesses }| {
+            let in_phases = in_phases.map(|Phases { blocks, body, witnesses }| {
                 quote! {
                     #krate::__macro::optimised! {
                         const IN_PHASES: ::core::primitive::bool = #witnesses;
@@ -507,7 +507,7 @@ impl Kernel<'_> {
                         #[allow(unused)]
                         fn run_phases<__Level: #krate::__macro::Level>(
                             &self,
-                            __blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,
+                            #blocks: &#krate::__macro::Phases<'_, '_, Self, __Level, #dimensions>,
                         ) -> ::core::result::Result<(), #krate::__macro::KernelError> {
                             #body
                         }

@@ -32,9 +32,7 @@ use std::ops::Range;
 
 pub use block::{BlockLaunch, erase_block};
 pub use grid::{GridLaunch, erase};
-pub use lanes::{
-    Elements, LANES, Lanes, MayIndex, NoIndex, WholeIndex, difference, known, product, sum,
-};
+pub use lanes::{Elements, Lanes, difference, product, sum};
 pub use options::{Execution, RunOptions};
 pub use phases::{Kept, Phases};
 pub use scratch::BlockScratch;

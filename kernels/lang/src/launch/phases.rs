@@ -13,15 +13,15 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::{BlockLaunch, BlockScratch};
-use crate::accelerator::{Accelerator, BlockAccelerator};
+use crate::accelerator::{Accelerator, BlockAccelerator, Measured};
 use crate::barrier::{BarrierState, Polling};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
-use crate::extent::Vector;
+use crate::extent::{Extent, Vector};
 use crate::kernel::BlockKernel;
 use crate::level::{Level, Share, Work};
 use crate::partition::{Own, Partition};
-use crate::shared::{BlockContext, SHARED_ALIGNMENT, Shared};
+use crate::shared::{BlockContext, Phase, SHARED_ALIGNMENT, Shared, turned};
 
 /// The loop over some groups.
 pub(super) struct Groups<'l, 'a, K: BlockKernel<D>, const D: usize> {
@@ -100,6 +100,34 @@ pub struct PhaseThread<'b, L, const D: usize> {
     block: Vector<D>,
     thread: Vector<D>,
     level: PhantomData<L>,
+}
+
+/// These are inherent, too: an index that is read unchecked is made of their answers, and no trait of
+/// the kernel's crate is to give others.
+impl<L: Level, const D: usize> PhaseThread<'_, L, D> {
+    /// As [`Accelerator::index`].
+    #[inline(always)]
+    pub fn index<Origin: Measured<Unit>, Unit>(&self, origin: Origin, unit: Unit) -> Vector<D> {
+        Accelerator::index(self, origin, unit)
+    }
+
+    /// As [`Accelerator::extent`].
+    #[inline(always)]
+    pub fn extent<Origin: Measured<Unit>, Unit>(&self, origin: Origin, unit: Unit) -> Extent<D> {
+        Accelerator::extent(self, origin, unit)
+    }
+
+    /// As [`Accelerator::block_index`].
+    #[inline(always)]
+    pub fn block_index(&self) -> Vector<D> {
+        self.block
+    }
+
+    /// As [`Accelerator::thread_index`].
+    #[inline(always)]
+    pub fn thread_index(&self) -> Vector<D> {
+        self.thread
+    }
 }
 
 impl<L: Level, const D: usize> Accelerator<D> for PhaseThread<'_, L, D> {
@@ -228,6 +256,36 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
             _memory: values,
         })
     }
+
+    /// A thread's value.
+    ///
+    /// # Safety
+    /// It has been set.
+    #[inline(always)]
+    pub unsafe fn get<T: Copy>(&self, of: &Kept<T>, thread: usize) -> T {
+        // SAFETY: as the caller promises.
+        unsafe { of.at(thread).read() }
+    }
+
+    /// Sets a thread's value.
+    ///
+    /// # Safety
+    /// The block has such a thread.
+    #[inline(always)]
+    pub unsafe fn set<T: Copy>(&self, of: &Kept<T>, thread: usize, value: T) {
+        // SAFETY: there is room for all threads.
+        unsafe { of.at(thread).write(value) };
+    }
+
+    /// Turns arrays at a barrier that is not awaited.
+    ///
+    /// # Safety
+    /// As [`turned`].
+    #[inline(always)]
+    pub unsafe fn turn<P: Phase>(&self, arrays: P) -> P::Turned {
+        // SAFETY: as the caller promises.
+        unsafe { turned(arrays) }
+    }
 }
 
 /// A variable of each thread of a block, over barriers.
@@ -241,16 +299,6 @@ pub struct Kept<T> {
 }
 
 impl<T: Copy> Kept<T> {
-    /// A thread's value.
-    ///
-    /// # Safety
-    /// It has been set.
-    #[inline(always)]
-    pub unsafe fn get(&self, thread: usize) -> T {
-        // SAFETY: as the caller promises.
-        unsafe { self.start.add(thread).read() }
-    }
-
     /// The address of a thread's value.
     ///
     /// # Safety
@@ -259,15 +307,5 @@ impl<T: Copy> Kept<T> {
     pub(super) unsafe fn at(&self, thread: usize) -> *mut T {
         // SAFETY: there is room for all threads.
         unsafe { self.start.add(thread) }
-    }
-
-    /// Sets a thread's value.
-    ///
-    /// # Safety
-    /// The block has such a thread.
-    #[inline(always)]
-    pub unsafe fn set(&self, thread: usize, value: T) {
-        // SAFETY: there is room for all threads.
-        unsafe { self.start.add(thread).write(value) }
     }
 }

@@ -11,7 +11,7 @@
 //!     for k in 0..TILE {                             if a_read and b_read have all that is read below {
 //!         sum += a_read[i * TILE + k]        →           for k in 0..TILE {
 //!             * b_read[k * TILE + j];                        for each of them {
-//!     }                                                          sum[…] += *a_read.element(i * TILE + k) * …;
+//!     }                                                          sum[…] += *element(a_read, i * TILE + k) * …;
 //!     … = sum;
 //! }
 //! ```
@@ -38,12 +38,15 @@
 //!    if these are `usize` by type; else the threads go alone.
 //! 2. The bounds of the loops are computed once for a phase, and serve the check and the loops.
 //! 3. No name that a phase of rounds binds hides one from around ([`Reader::is_hiding`]).
-//! 4. Origins and units of indices, and what all threads read, are asked for by their types
+//! 4. What is asked and done for threads are inherent methods of the library's type, and the names
+//!    that are written here are of this macro alone (`written!`). So nothing of the kernel's crate, a
+//!    trait, a module or a variable, can stand in their place.
+//! 5. Origins and units of indices, and what all threads read, are asked for by their types
 //!    ([`witnesses`](super::witnesses)).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::visit::Visit;
 use syn::{BinOp, Expr, ExprIf, ExprMethodCall, Ident, Lit, Member, Path, Stmt, UnOp};
@@ -283,16 +286,18 @@ impl Reader<'_> {
         let mut arguments = call.args.iter_mut();
         let at = arguments.next()?;
         let sum = self.sum(at)?;
-        let (array, value) = (&call.receiver, self.value(&sum));
-        self.lanes.check.extend(quote! {
-            if !#array.lanes_have(#value) {
-                break '__fits ::core::option::Option::None;
+        let (array, value) = (call.receiver.clone(), self.value(&sum));
+        self.lanes.check.extend(written! {
+            if !__blocks.raw_has(&#array, #value) {
+                break '__fits __blocks.none();
             }
         });
-        let index = &sum.index;
-        *at = syn::parse_quote!(#index);
-        call.method = format_ident!("{}_of_lane", call.method);
-        arguments.try_for_each(|value| self.expression(value))
+        *at = Expr::Verbatim(sum.index);
+        arguments.try_for_each(|value| self.expression(value))?;
+        *call.receiver = Expr::Verbatim(written!(__blocks));
+        call.args.insert(0, Expr::Verbatim(written!(&#array)));
+        call.method = format_ident!("raw_{}", call.method);
+        Some(())
     }
 
     /// The variable that stands for a thread's own element of a shared array.
@@ -312,7 +317,7 @@ impl Reader<'_> {
         }
         self.lanes.own.insert(name.clone());
         let own = own_name(name);
-        Some(syn::parse_quote!(#own))
+        Some(Expr::Verbatim(own.into_token_stream()))
     }
 
     fn condition(
@@ -336,7 +341,7 @@ impl Reader<'_> {
         }
         let otherwise = std::mem::take(&mut self.lanes.check);
         let cond = &condition.cond;
-        self.lanes.check = quote!(#before if #cond { #then } else { #otherwise });
+        self.lanes.check = written!(#before if #cond { #then } else { #otherwise });
         Some(())
     }
 
@@ -361,10 +366,10 @@ impl Reader<'_> {
                 let (left, right, operator) = (self.value(&left), self.value(&right), &binary.op);
                 let number = self.lanes.guards;
                 self.lanes.guards += 1;
-                self.lanes.check.extend(quote! {
+                self.lanes.check.extend(written! {
                     __guards[#number] = #left #operator #right;
                 });
-                *condition = syn::parse_quote!(__guards[#number]);
+                *condition = Expr::Verbatim(written!(__guards[#number]));
                 Some(())
             }
             _ => None,
@@ -374,9 +379,10 @@ impl Reader<'_> {
     /// The value of an index, or everything is left.
     fn value(&self, sum: &Sum) -> TokenStream {
         let value = &sum.value;
-        quote!(match #value {
-            ::core::option::Option::Some(value) => value,
-            ::core::option::Option::None => break '__fits ::core::option::Option::None,
+        let krate = self.known.krate;
+        written!(match #value {
+            #krate::__macro::core::option::Option::Some(__value) => __value,
+            _ => break '__fits __blocks.none(),
         })
     }
 
@@ -473,19 +479,19 @@ impl Reader<'_> {
         }
         let base = &index.expr;
         let values = sums.iter().map(|sum| self.value(sum));
-        let check = quote! {
-            if !#base.lanes_have([#(#values),*]) {
-                break '__fits ::core::option::Option::None;
+        let check = written! {
+            if !__blocks.has(&#base, [#(#values),*]) {
+                break '__fits __blocks.none();
             }
         };
         self.lanes.check.extend(check);
         let indices = sums.iter().map(|sum| &sum.index);
-        // SAFETY: `lanes_have` was asked of the same container, as nothing hides its name, for the
+        // SAFETY: `has` was asked of the same container, as nothing hides its name, for the
         // first and the last thread and round. `Sum::index` is what `Sum::value` was there, and
         // between these it is between: sums of `usize` grow with the thread and the round.
-        *expression = syn::parse_quote! {
-            (*unsafe { #base.of_lane([#(#indices),*]) })
-        };
+        *expression = Expr::Verbatim(written! {
+            (*unsafe { __blocks.element(&#base, [#(#indices),*]) })
+        });
         Some(())
     }
 
@@ -529,20 +535,19 @@ impl Reader<'_> {
 
     /// A value that is an index if it is an `usize`, or a reference to one: the type tells.
     fn taken(&mut self, of: TokenStream, is_usize: bool) -> Sum {
-        let krate = self.known.krate;
         let text = of.to_string();
         let known = self.lanes.taken.iter();
         let known = known.filter(|(_, other)| other.to_string() == text);
         let name = match known.map(|(name, _)| name.clone()).next() {
             Some(name) => name,
             None => {
-                let name = format_ident!("__taken_{}", self.lanes.taken.len());
+                let name = name(format_args!("__taken_{}", self.lanes.taken.len()));
                 self.lanes.taken.push((name.clone(), of));
                 name
             }
         };
         Sum {
-            index: quote!(#krate::__macro::known(#name)),
+            index: written!(__blocks.known(#name)),
             value: name.into_token_stream(),
             is_next: false,
             turns: false,
@@ -551,14 +556,27 @@ impl Reader<'_> {
     }
 
     fn sum(&mut self, expression: &Expr) -> Option<Sum> {
-        let krate = self.known.krate;
         // What is an `usize`, and the same wherever it is asked for in one thread and round.
         let leaf = |value: TokenStream, is_usize: bool| Sum {
-            value: quote!(::core::option::Option::Some::<::core::primitive::usize>(#value)),
+            value: written!(__blocks.whole(#value)),
             index: value,
             is_next: false,
             turns: false,
             is_usize,
+        };
+        // The library's answer, if the kernel's expression says the same.
+        let answer = |answer: TokenStream| Sum {
+            value: written!(__blocks.same(&#expression, #answer)),
+            ..leaf(answer, true)
+        };
+        // An `Option` that has a value in every round.
+        let counter = |value: TokenStream, is_usize: bool| Sum {
+            index: written!(__blocks.known(#value)),
+            turns: true,
+            ..Sum {
+                value,
+                ..leaf(TokenStream::new(), is_usize)
+            }
         };
         match expression {
             Expr::Paren(inner) => self.sum(&inner.expr),
@@ -577,14 +595,7 @@ impl Reader<'_> {
                     return sum.clone();
                 }
                 if self.turns(name) {
-                    let value = quote!(#krate::__macro::MayIndex(&#name).index());
-                    return Some(Sum {
-                        index: quote!(#krate::__macro::known(#value)),
-                        value,
-                        is_next: false,
-                        turns: true,
-                        is_usize: false,
-                    });
+                    return Some(counter(written!(__blocks.index(&#name)), false));
                 }
                 match self.known.names.value_again(name) {
                     Some(value) => self.sum(value),
@@ -601,13 +612,7 @@ impl Reader<'_> {
                     return None;
                 }
                 if self.turns(name) {
-                    return Some(Sum {
-                        value: quote! {
-                            ::core::convert::TryInto::<::core::primitive::usize>::try_into(#name).ok()
-                        },
-                        turns: true,
-                        ..leaf(quote!((#name as ::core::primitive::usize)), true)
-                    });
+                    return Some(counter(written!(__blocks.cast(#name)), true));
                 }
                 (self.known.names.is_uniform(&cast.expr)).then(|| self.taken(quote!((#cast)), true))
             }
@@ -615,7 +620,11 @@ impl Reader<'_> {
                 if call.method == "len"
                     && (self.is_readable(&call.receiver) || self.is_raw(&call.receiver)) =>
             {
-                Some(leaf(call.to_token_stream(), true))
+                let of = &call.receiver;
+                Some(answer(match self.is_raw(of) {
+                    true => written!(__blocks.raw_len(&#of)),
+                    false => written!(__blocks.len(&#of)),
+                }))
             }
             Expr::Index(index) => {
                 let (Expr::MethodCall(call), Some(dimension)) =
@@ -623,10 +632,12 @@ impl Reader<'_> {
                 else {
                     return None;
                 };
-                let known = leaf(expression.to_token_stream(), true);
                 if call.method == "extent" && self.is_readable(&call.receiver) {
-                    return Some(known);
+                    let of = &call.receiver;
+                    return Some(answer(written!(__blocks.extent(&#of, #dimension))));
                 }
+                // Methods of the thread itself, which no trait hides.
+                let known = leaf(expression.to_token_stream(), true);
                 let is_acc = matches!(&*call.receiver, Expr::Path(path)
                     if path.path.is_ident(&self.known.names.acc));
                 if !is_acc || dimension >= self.dimensions {
@@ -655,8 +666,8 @@ impl Reader<'_> {
                 let (left_value, right_value) = (left.value, right.value);
                 let (left_index, right_index) = (left.index, right.index);
                 Some(Sum {
-                    value: quote!(#krate::__macro::#function(#left_value, #right_value)),
-                    index: quote!((#left_index #operator #right_index)),
+                    value: written!(__blocks.#function(#left_value, #right_value)),
+                    index: written!((#left_index #operator #right_index)),
                     is_next: left.is_next || right.is_next,
                     turns: left.turns || right.turns,
                     is_usize: left.is_usize || right.is_usize,
@@ -673,7 +684,12 @@ impl Reader<'_> {
 
 /// The variable of a thread's own element of an array.
 pub(super) fn own_name(array: &Ident) -> Ident {
-    format_ident!("__own_{array}")
+    name(format_args!("__own_{array}"))
+}
+
+/// A name of what is written here: none of the kernel's is the same, even if it reads so.
+pub(super) fn name(text: std::fmt::Arguments) -> Ident {
+    Ident::new(&text.to_string(), Span::mixed_site())
 }
 
 fn words_of(tokens: TokenStream, words: &mut HashSet<Ident>) {

@@ -35,6 +35,14 @@
 //! moves are right here, too. No thread can be at another barrier than the others. What is only
 //! read off names, of indices and of views, is asked of the types once more ([`witnesses`]).
 
+/// As `quote!`, but variables and labels that are written so are of this macro alone: a kernel's own
+/// of the same name are others.
+macro_rules! written {
+    ($($code:tt)*) => {
+        ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($code)*)
+    };
+}
+
 mod apart;
 mod assertions;
 mod lanes;
@@ -55,6 +63,8 @@ pub(crate) use uniform::{bound_by, is_pure, is_read};
 
 /// A kernel that can be run phase by phase.
 pub(crate) struct Phases {
+    /// The name of its parameter.
+    pub(crate) blocks: TokenStream,
     /// The body of the function that runs blocks so.
     pub(crate) body: TokenStream,
     /// A constant: whether types are what their names say.
@@ -87,6 +97,7 @@ pub(crate) fn phases(
     };
     let steps = structure::steps(&block, &known)?;
     Some(Phases {
+        blocks: written!(__blocks),
         body: write::write(&steps, &known),
         witnesses: witnesses(&block, acc, &known),
     })

@@ -1,10 +1,10 @@
 //! Writes a kernel as loops over the threads of a block.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+
 use syn::{Expr, Ident, Path, Stmt};
 
-use super::lanes::{Known, Lanes, own_name};
+use super::lanes::{Known, Lanes, name, own_name};
 use super::structure::{Handle, Phase, Step, Steps};
 use super::uniform::{Names, is_read};
 use crate::signature::{Parameter, Passing};
@@ -32,8 +32,8 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
     let acc = &names.acc;
     let read = writer.handed(&|parameter| is_read(parameter));
     let body = writer.steps(&steps.steps);
-    quote! {
-        use #krate::__macro::{Accelerator as _, BlockAccelerator as _, Elements as _, NoIndex as _};
+    written! {
+        use #krate::__macro::{Accelerator as _, BlockAccelerator as _};
         #(let #kept = __blocks.kept()?;)*
         '__blocks: while __blocks.next() {
             let #acc = &__blocks.thread(0, 0);
@@ -42,12 +42,12 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
             let #read = unsafe { __blocks.own(#acc) };
             #body
         }
-        ::core::result::Result::Ok(())
+        #krate::__macro::core::result::Result::Ok(())
     }
 }
 
 fn kept_name(number: usize) -> Ident {
-    format_ident!("__kept_{number}")
+    name(format_args!("__kept_{number}"))
 }
 
 /// The names of the bounds of the loops around threads.
@@ -55,8 +55,8 @@ fn bound_names(lanes: &Lanes) -> (Vec<Ident>, Vec<Ident>) {
     let numbers = 0..lanes.rounds.len();
     let names = |number: usize| {
         (
-            format_ident!("__from_{number}"),
-            format_ident!("__to_{number}"),
+            name(format_args!("__from_{number}")),
+            name(format_args!("__to_{number}")),
         )
     };
     numbers.map(names).unzip()
@@ -66,21 +66,21 @@ fn bound_names(lanes: &Lanes) -> (Vec<Ident>, Vec<Ident>) {
 /// them.
 fn bounds_of(lanes: &Lanes) -> (TokenStream, TokenStream) {
     let (from, to) = bound_names(lanes);
-    let pattern = quote!((#((#from, #to),)*));
+    let pattern = written!((#((#from, #to),)*));
     let (starts, ends): (Vec<_>, Vec<_>) = lanes
         .rounds
         .iter()
         .map(|round| (&round.from, &round.to))
         .unzip();
-    let bounds = quote! {
+    let bounds = written! {
         '__bounds: {
             #(
                 let (#from, #to) = (#starts, #ends);
                 if #from >= #to {
-                    break '__bounds ::core::option::Option::None;
+                    break '__bounds __blocks.none();
                 }
             )*
-            ::core::option::Option::Some(#pattern)
+            __blocks.some(#pattern)
         }
     };
     (bounds, pattern)
@@ -89,13 +89,13 @@ fn bounds_of(lanes: &Lanes) -> (TokenStream, TokenStream) {
 /// A statement of the block: where it leaves the kernel, the next block follows.
 fn of_block(statement: &Stmt) -> TokenStream {
     match statement {
-        Stmt::Expr(Expr::Return(_), _) => quote!(continue '__blocks;),
+        Stmt::Expr(Expr::Return(_), _) => written!(continue '__blocks;),
         Stmt::Expr(Expr::If(branch), _) => {
             let condition = &branch.cond;
             let then = branch.then_branch.stmts.iter().map(of_block);
-            quote!(if #condition { #(#then)* })
+            written!(if #condition { #(#then)* })
         }
-        _ => quote!(#statement),
+        _ => written!(#statement),
     }
 }
 
@@ -108,20 +108,20 @@ impl Writer<'_> {
             .map(|parameter| {
                 let name = &parameter.name;
                 match (named(parameter), parameter.is_mutable) {
-                    (false, _) => quote!(_),
-                    (true, false) => quote!(#name),
-                    (true, true) => quote!(mut #name),
+                    (false, _) => written!(_),
+                    (true, false) => written!(#name),
+                    (true, true) => written!(mut #name),
                 }
             });
-        quote!((#(#patterns,)*))
+        written!((#(#patterns,)*))
     }
 
     fn steps(&self, steps: &[Step]) -> TokenStream {
         let steps = steps.iter().map(|step| match step {
             Step::Block(statement) => of_block(statement),
             Step::Raw { statement, of } => {
-                let of = self.handed_out(of.iter().collect(), quote!(0));
-                quote!(#of #statement)
+                let of = self.handed_out(of.iter().collect(), written!(0));
+                written!(#of #statement)
             }
             Step::Threads(phase) => self.phase(phase),
             Step::Loop { head, body } => {
@@ -129,13 +129,13 @@ impl Writer<'_> {
                 match &**head {
                     Expr::While(head) => {
                         let condition = &head.cond;
-                        quote!(while #condition { #body })
+                        written!(while #condition { #body })
                     }
                     Expr::ForLoop(head) => {
                         let (pattern, range) = (&head.pat, &head.expr);
-                        quote!(for #pattern in #range { #body })
+                        written!(for #pattern in #range { #body })
                     }
-                    Expr::Loop(_) => quote!(loop { #body }),
+                    Expr::Loop(_) => written!(loop { #body }),
                     _ => TokenStream::new(),
                 }
             }
@@ -145,10 +145,10 @@ impl Writer<'_> {
                 otherwise,
             } => {
                 let (then, otherwise) = (self.steps(then), self.steps(otherwise));
-                quote!(if #condition { #then } else { #otherwise })
+                written!(if #condition { #then } else { #otherwise })
             }
         });
-        quote!(#(#steps)*)
+        written!(#(#steps)*)
     }
 
     /// A loop over the threads. (Two, as the inner one is then of neighbours.)
@@ -161,34 +161,34 @@ impl Writer<'_> {
         });
         let own = own.then(|| {
             let own = self.handed(&is_named);
-            quote! {
+            written! {
                 // SAFETY: the thread is handed it for this phase, and has none of another.
                 let #own = unsafe { __blocks.own(#acc) };
             }
         });
         let named = phase.handles.iter();
         let named = named.filter(|(name, _)| phase.named.contains(name));
-        let shared = self.handed_out(named.collect(), quote!(__number));
+        let shared = self.handed_out(named.collect(), written!(__number));
         let again = &phase.again;
         let taken = phase.used.iter().map(|(name, number)| {
             let kept = kept_name(*number);
             let mutable = self.mutable(name);
-            quote! {
+            written! {
                 // SAFETY: an earlier phase has set it for each thread.
-                let #mutable #name = unsafe { #kept.get(__number) };
+                let #mutable #name = unsafe { __blocks.get(&#kept, __number) };
             }
         });
         let set = self.set(phase).map(|(name, number)| {
             let kept = kept_name(*number);
-            quote! {
+            written! {
                 // SAFETY: there is room for each thread.
-                unsafe { #kept.set(__number, #name) };
+                unsafe { __blocks.set(&#kept, __number, #name) };
             }
         });
         let statements = &phase.statements;
-        let alone = quote! {
+        let alone = written! {
             let #acc = &__blocks.thread(__row, __last);
-            let __number = __row * __blocks.row_length() + __last;
+            let __number = __blocks.number(__row, __last);
             #own
             #shared
             #(#again)*
@@ -196,7 +196,7 @@ impl Writer<'_> {
             { #(#statements)* #(#set)* }
         };
         match &phase.lanes {
-            None => quote! {
+            None => written! {
                 for __row in 0..__blocks.rows() {
                     for __last in 0..__blocks.row_length() {
                         #alone
@@ -213,22 +213,22 @@ impl Writer<'_> {
                 let (bounds, bounded) = bounds_of(lanes);
                 let (names, values): (Vec<_>, Vec<_>) = lanes.taken.iter().cloned().unzip();
                 let answers: &[bool] = if guards == 0 { &[true] } else { &[true, false] };
-                quote! {
-                    #(let #names = #krate::__macro::MayIndex(&#values).index();)*
+                written! {
+                    #(let #names = __blocks.index(&#values);)*
                     let __bounds = #bounds;
                     for __row in 0..__blocks.rows() {
                         let mut __last = 0;
                         while __last < __blocks.row_length() {
                             let __fits = #fits;
-                            #(if __fits == ::core::option::Option::Some([#answers; #guards]) {
+                            #(if __fits == __blocks.some([#answers; #guards]) {
                                 let __guards = [#answers; #guards];
-                                if let ::core::option::Option::Some(#bounded) = __bounds {
+                                if let #krate::__macro::core::option::Option::Some(#bounded) = __bounds {
                                     #together
-                                    __last += #krate::__macro::LANES;
+                                    __last += __blocks.width();
                                     continue;
                                 }
                             })*
-                            let __until = __blocks.row_length().min(__last + #krate::__macro::LANES);
+                            let __until = __blocks.until(__last);
                             while __last < __until {
                                 { #alone }
                                 __last += 1;
@@ -246,7 +246,6 @@ impl Writer<'_> {
         handles: Vec<(&Ident, &Handle)>,
         thread: TokenStream,
     ) -> Option<TokenStream> {
-        let krate = self.krate;
         (!handles.is_empty()).then(|| {
             let arrays = self
                 .parameters
@@ -255,18 +254,16 @@ impl Writer<'_> {
                 .enumerate()
                 .map(
                     |(array, _)| match handles.iter().find(|(_, handle)| handle.array == array) {
-                        Some((name, _)) => quote!(mut #name),
-                        None => quote!(_),
+                        Some((name, _)) => written!(mut #name),
+                        None => written!(_),
                     },
                 );
             let turned = handles
                 .iter()
                 .filter(|(_, Handle { is_read, .. })| *is_read)
                 // SAFETY: in what is written, a barrier lies between the phases of an array.
-                .map(
-                    |(name, _)| quote!(let mut #name = unsafe { #krate::__macro::turned(#name) };),
-                );
-            quote! {
+                .map(|(name, _)| written!(let mut #name = unsafe { __blocks.turn(#name) };));
+            written! {
                 // SAFETY: the thread is handed these for this phase, and has none of another; a
                 // barrier lies between the phases of an array.
                 let (#(#arrays,)*) = unsafe { __blocks.hand_out(#thread) };
@@ -276,7 +273,7 @@ impl Writer<'_> {
     }
 
     fn mutable(&self, name: &Ident) -> Option<TokenStream> {
-        self.names.is_mutable(name).then(|| quote!(mut))
+        self.names.is_mutable(name).then(|| written!(mut))
     }
 
     /// The variables that a phase keeps, with their numbers.
@@ -298,12 +295,12 @@ impl Writer<'_> {
         let names: Vec<_> = lanes.rounds.iter().map(|round| &round.name).collect();
         let own = &lanes.own;
         let end = |last: TokenStream, rounds: &[Ident]| {
-            quote! {{
+            written! {{
                 let #acc = &__blocks.thread(__row, #last);
-                let __number = __row * __blocks.row_length() + #last;
+                let __number = __blocks.number(__row, #last);
                 #shared
-                #(if !#own.is_single(__number) {
-                    break '__fits ::core::option::Option::None;
+                #(if !__blocks.is_single(&#own, __number) {
+                    break '__fits __blocks.none();
                 })*
                 #(let #names = #rounds;)*
                 let mut __guards = [false; #guards];
@@ -312,23 +309,23 @@ impl Writer<'_> {
             }}
         };
         let (first, last) = (
-            end(quote!(__last), &from),
-            end(quote!((__last + #krate::__macro::LANES - 1)), &to),
+            end(written!(__last), &from),
+            end(written!((__last + __blocks.width() - 1)), &to),
         );
-        quote! {
+        written! {
             '__fits: {
-                if __blocks.row_length() - __last < #krate::__macro::LANES {
-                    break '__fits ::core::option::Option::None;
+                if !__blocks.is_wide(__last) {
+                    break '__fits __blocks.none();
                 }
-                let ::core::option::Option::Some(#bounded) = __bounds else {
-                    break '__fits ::core::option::Option::None;
+                let #krate::__macro::core::option::Option::Some(#bounded) = __bounds else {
+                    break '__fits __blocks.none();
                 };
                 #(let #to = #to - 1;)*
                 let (__first, __end) = (#first, #last);
                 if __first == __end {
-                    ::core::option::Option::Some(__first)
+                    __blocks.some(__first)
                 } else {
-                    ::core::option::Option::None
+                    __blocks.none()
                 }
             }
         }
@@ -336,85 +333,85 @@ impl Writer<'_> {
 
     /// Threads side by side.
     fn together(&self, phase: &Phase, lanes: &Lanes, shared: &Option<TokenStream>) -> TokenStream {
-        let (krate, acc) = (self.krate, &self.names.acc);
-        let lanes_name = |number: &usize| format_ident!("__lanes_{number}");
+        let acc = &self.names.acc;
+        let lanes_name = |number: &usize| name(format_args!("__lanes_{number}"));
         let made = phase.made.iter().map(|(_, number)| {
             let of = lanes_name(number);
-            quote!(let mut #of = #krate::__macro::Lanes::new();)
+            written!(let mut #of = __blocks.new_lanes();)
         });
         let loaded = phase.used.iter().map(|(_, number)| {
             let (kept, of) = (kept_name(*number), lanes_name(number));
-            quote! {
+            written! {
                 // SAFETY: the block has so many threads.
-                let mut #of = unsafe { #kept.lanes(__number) };
+                let mut #of = unsafe { __blocks.kept_lanes(&#kept, __number) };
             }
         });
         let own: Vec<_> = lanes.own.iter().collect();
         let own_names: Vec<_> = own.iter().map(|array| own_name(array)).collect();
         let own_lanes: Vec<_> = own
             .iter()
-            .map(|array| format_ident!("__lanes_{array}"))
+            .map(|array| name(format_args!("__lanes_of_{array}")))
             .collect();
         let taken = phase.used.iter().map(|(name, number)| {
             let (of, mutable) = (lanes_name(number), self.mutable(name));
-            quote! {
+            written! {
                 // SAFETY: an earlier phase has set it for each thread.
-                let #mutable #name = unsafe { #of.get(__lane) };
+                let #mutable #name = unsafe { __blocks.lane(&#of, __lane) };
             }
         });
         let set = self.set(phase).map(|(name, number)| {
             let of = lanes_name(number);
-            quote! {
+            written! {
                 // SAFETY: there are so many.
-                unsafe { #of.set(__lane, #name) };
+                unsafe { __blocks.set_lane(&mut #of, __lane, #name) };
             }
         });
         let stored = self.set(phase).map(|(_, number)| {
             let (kept, of) = (kept_name(*number), lanes_name(number));
-            quote! {
+            written! {
                 // SAFETY: the block has so many threads.
-                unsafe { #kept.set_lanes(__number, #of) };
+                unsafe { __blocks.set_kept_lanes(&#kept, __number, #of) };
             }
         });
         let statements = &lanes.statements;
         // What a loop's body binds ends with it.
         let statements = if lanes.rounds.is_empty() {
-            quote!(#(#statements)*)
+            written!(#(#statements)*)
         } else {
-            quote!({ #(#statements)* })
+            written!({ #(#statements)* })
         };
         let again = &phase.again;
-        let mut body = quote! {
-            for __lane in 0..#krate::__macro::LANES {
+        let mut body = written! {
+            for __lane in 0..__blocks.width() {
                 let #acc = &__blocks.thread(__row, __last + __lane);
                 #(#again)*
                 #(#taken)*
                 // SAFETY: there are so many, and all are set.
-                #(let mut #own_names = unsafe { #own_lanes.get(__lane) };)*
+                #(let mut #own_names = unsafe { __blocks.lane(&#own_lanes, __lane) };)*
                 {
                     #statements
                     #(#set)*
                     // SAFETY: there are so many.
-                    #(unsafe { #own_lanes.set(__lane, #own_names) };)*
+                    #(unsafe { __blocks.set_lane(&mut #own_lanes, __lane, #own_names) };)*
                 }
             }
         };
         let (from, to) = bound_names(lanes);
         for ((round, from), to) in lanes.rounds.iter().zip(&from).zip(&to).rev() {
             let name = &round.name;
-            body = quote!(for #name in #from..#to { #body });
+            body = written!(for #name in #from..#to { #body });
         }
-        quote! {
-            let __number = __row * __blocks.row_length() + __last;
+        written! {
+            let __number = __blocks.number(__row, __last);
             #shared
             #(#made)*
             #(#loaded)*
             // SAFETY: `fits` has found each of these threads to have the element of its number.
-            #(let mut #own_lanes = unsafe { #own.lanes(__number) };)*
+            #(let mut #own_lanes = unsafe { __blocks.own_lanes(&#own, __number) };)*
             #body
             #(#stored)*
             // SAFETY: `fits` has found each of these threads to have the element of its number.
-            #(unsafe { #own.set_lanes(__number, #own_lanes) };)*
+            #(unsafe { __blocks.set_own_lanes(&mut #own, __number, #own_lanes) };)*
         }
     }
 }
