@@ -1,5 +1,5 @@
 //! A crate without `unsafe` of its own reaches no memory but its own, whatever it gives the names
-//! that macros write and ask: variables, methods of traits, modules.
+//! that macros write and ask: variables, methods of traits, modules, and launches inside of kernels.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -35,6 +35,8 @@ pub mod primitive {
     pub use std::primitive::{bool, i64, i128, str, u8, u32, u64, usize};
 }
 
+#[path = "impostors/launches.rs"]
+mod launches;
 #[path = "impostors/methods.rs"]
 mod methods;
 #[path = "impostors/modules.rs"]

@@ -8,13 +8,18 @@
 //! * The word is a variable of the operating system's thread, so that no code has to keep or load
 //!   its address. Code that runs a block leaves it as it was found ([`Polling`]), as a kernel may
 //!   run a launch of its own.
+//! * A thread that has not arrived is the address of its block's state there, which no other block
+//!   has as long as the thread lives. So threads of a launch inside of a kernel do not make the
+//!   arrivals of the threads around them complete: one word says whose thread is polled, too.
 //! * Nothing is passed from one thread to the next but through a branch, which the processor
 //!   predicts; counting the arrivals would make each thread wait for the store of the one before
 //!   it.
 //!
-//! 1. Before each poll the scheduler clears `ARRIVED`.
-//! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was
-//!    polled again, and so all threads came to the same barrier in the round before.
+//! 1. Before each poll the scheduler clears `ARRIVED`: it sets it to the address of the block's
+//!    state.
+//! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear for its
+//!    own block: it was polled again, and so all threads came to the same barrier in the round
+//!    before.
 //! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier,
 //!    marked if it turns arrays. It marks it once more if it does not turn the arrays that the
 //!    first thread of the last round turned.
@@ -43,13 +48,13 @@ const STRAY: usize = 3;
 const NOWHERE: usize = usize::MAX;
 
 const _: () = assert!(
-    align_of::<Location<'static>>() > 3,
-    "places have room for marks"
+    align_of::<Location<'static>>() > 3 && align_of::<BarrierState>() > 3,
+    "places have room for marks, and no mark makes one of another"
 );
 
 thread_local! {
-    /// The place at which the block's thread that is being polled has arrived: address and marks, 0
-    /// before it did.
+    /// The place at which the block's thread that is being polled has arrived: address and marks.
+    /// Before it did, the address of the block's state; 0 while no block is run.
     static ARRIVED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -109,16 +114,22 @@ impl BarrierState {
         }
     }
 
+    /// The value of [`ARRIVED`] for a thread of this block that has not arrived.
+    #[inline(always)]
+    fn clear(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Step 1 of the protocol.
     #[inline(always)]
     pub(crate) fn begin_poll(&self) {
-        ARRIVED.set(0);
+        ARRIVED.set(self.clear());
     }
 
     /// Step 4 for a thread that ended: it must not have arrived.
     #[inline(always)]
     pub(crate) fn has_not_arrived(&self) -> bool {
-        ARRIVED.get() == 0
+        ARRIVED.get() == self.clear()
     }
 
     /// Step 4 for a thread that gave way. `first`: no other thread was polled in this round.
@@ -137,7 +148,7 @@ impl BarrierState {
     #[cold]
     fn has_arrived_elsewhere(&self, first: bool) -> Result<(), Fault> {
         let arrived = ARRIVED.get();
-        if arrived == 0 || arrived == STRAY {
+        if arrived == self.clear() || arrived == STRAY {
             return Err(Fault {
                 first: None,
                 second: None,
@@ -257,14 +268,16 @@ fn site_of(word: usize) -> Option<Site> {
 // SAFETY: a thread is polled again only after the scheduler has seen all arrive at one place with
 // one set of arrays (step 4: turning others than the first is marked, and marks are compared), and
 // each once only (step 3). A thread that asks without being polled, as it is dropped, finds
-// `ARRIVED` set (step 6).
+// `ARRIVED` set (step 6), and so does one that is asked by a thread of a block inside: its ticket
+// is its own block.
 unsafe impl Port for BarrierState {
-    type Ticket<'p> = ();
+    type Ticket<'p> = &'p Self;
 
     #[inline(always)]
-    fn arrive(&self, site: Site, turns: Turns, vote: bool) {
-        if ARRIVED.get() != 0 {
-            return self.stray();
+    fn arrive(&self, site: Site, turns: Turns, vote: bool) -> &Self {
+        if !self.has_not_arrived() {
+            self.stray();
+            return self;
         }
         if vote {
             self.votes.set(self.votes.get() + 1);
@@ -274,14 +287,15 @@ unsafe impl Port for BarrierState {
         } else {
             self.arrive_turning(site, turns);
         }
+        self
     }
 
     #[inline(always)]
-    fn poll((): ()) -> Poll<()> {
-        if ARRIVED.get() != 0 {
-            Poll::Pending
-        } else {
+    fn poll(block: &Self) -> Poll<()> {
+        if block.has_not_arrived() {
             Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 

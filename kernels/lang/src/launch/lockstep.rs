@@ -88,7 +88,7 @@ impl Meeting for Lockstep {
     }
 
     fn poll(&self, _thread: usize) -> Poll<()> {
-        BarrierState::poll(())
+        BarrierState::poll(&self.block)
     }
 
     fn outcome(&self) -> usize {
