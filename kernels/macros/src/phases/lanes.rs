@@ -292,7 +292,14 @@ impl Reader<'_> {
                 break '__fits __blocks.none();
             }
         });
-        *at = Expr::Verbatim(sum.index);
+        // As in `index`.
+        let (krate, index, said) = (self.known.krate, &sum.index, &*at);
+        *at = Expr::Verbatim(written!({
+            let _ = || {
+                let _: #krate::__macro::core::primitive::usize = #said;
+            };
+            #index
+        }));
         arguments.try_for_each(|value| self.expression(value))?;
         *call.receiver = Expr::Verbatim(written!(__blocks));
         call.args.insert(0, Expr::Verbatim(written!(&#array)));
@@ -489,8 +496,15 @@ impl Reader<'_> {
         // SAFETY: `has` was asked of the same container, as nothing hides its name, for the
         // first and the last thread and round. `Sum::index` is what `Sum::value` was there, and
         // between these it is between: sums of `usize` grow with the thread and the round.
+        // This is never called. It gives numbers without a type the one that the kernel's index has.
+        let said = &*expression;
         *expression = Expr::Verbatim(written! {
-            (*unsafe { __blocks.element(&#base, [#(#indices),*]) })
+            (*{
+                let _ = || {
+                    let _ = &#said;
+                };
+                unsafe { __blocks.element(&#base, [#(#indices),*]) }
+            })
         });
         Some(())
     }
