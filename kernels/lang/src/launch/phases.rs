@@ -102,8 +102,8 @@ pub struct PhaseThread<'b, L, const D: usize> {
     level: PhantomData<L>,
 }
 
-/// These are inherent, too: an index that is read unchecked is made of their answers, and no trait of
-/// the kernel's crate is to give others.
+/// These are inherent, too: an index that is read unchecked is made of their answers, and no trait
+/// of the kernel's crate is to give others.
 impl<L: Level, const D: usize> PhaseThread<'_, L, D> {
     /// As [`Accelerator::index`].
     #[inline(always)]

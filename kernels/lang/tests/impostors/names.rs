@@ -5,8 +5,8 @@ use quipu_kernel::{
     Block, BlockAccelerator, BlockKernel, OwnElements, SharedWrite, Threads, WorkDivision, kernel,
 };
 
-/// A kernel whose phases go one by one, and side by side in rounds, with a variable of such a name in
-/// each. The variable is far outside of the arrays.
+/// Kernels whose phases go one by one, and side by side in rounds, with a variable of such a name.
+/// The variable is far outside of the arrays.
 macro_rules! kernels {
     ($($name:ident)*) => {$(
         #[allow(non_snake_case)]

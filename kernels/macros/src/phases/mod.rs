@@ -35,8 +35,8 @@
 //! moves are right here, too. No thread can be at another barrier than the others. What is only
 //! read off names, of indices and of views, is asked of the types once more ([`witnesses`]).
 
-/// As `quote!`, but variables and labels that are written so are of this macro alone: a kernel's own
-/// of the same name are others.
+/// As `quote!`, but variables and labels that are written so are of this macro alone: a kernel's
+/// own of the same name are others.
 macro_rules! written {
     ($($code:tt)*) => {
         ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($code)*)
