@@ -129,9 +129,9 @@ impl HostMemory {
     ///
     /// `keep` may own the memory. It may be dropped on whichever thread ends a transfer. So its
     /// destructor must not take a lock that any thread holds during one of the calls that
-    /// [`Event::on_complete`](crate::Event::on_complete) lists. An enqueue to a blocking queue that fails with
-    /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the transfer
-    /// running; then only `keep` keeps the memory valid.
+    /// [`Event::on_complete`](crate::Event::on_complete) lists. An enqueue to a blocking queue that
+    /// fails with [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the
+    /// transfer running; then only `keep` keeps the memory valid.
     #[must_use]
     pub unsafe fn new(
         pointer: *mut u8,

@@ -180,9 +180,11 @@ pub(crate) unsafe fn drop_state(slot: NonNull<Slot>) {
     // From here on nobody asks the state for a name (`Slot::label`).
     s.phase.store(Phase::Complete as u8, Ordering::Relaxed);
     if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
-        // SAFETY: the state is the vtable's, and dropped once.
         running::within(slot, || {
-            run_destructors(|| unsafe { drop(s.state_pointer()) })
+            run_destructors(|| {
+                // SAFETY: the state is the vtable's, and dropped once.
+                unsafe { drop(s.state_pointer()) }
+            });
         });
     }
 }

@@ -31,7 +31,8 @@
 //! * An event in its list of waits: of the same context (rule 1), of another one (rule 2), or the
 //!   host's (rule 3). A marker that joins a list is enqueued after the list was noted.
 //! * The end of a lease, which any code gives back (rule 3). A lease is counted from before its
-//!   command is enqueued. (No command waits for a mapping: it is refused while the mapping is there.)
+//!   command is enqueued. (No command waits for a mapping: it is refused while the mapping is
+//!   there.)
 //! * Code inside of it that waits. That code is a wait of its own, which flushes as this one does.
 //!
 //! Links are noted before the waiting command is registered, so a wait for this command, or for one

@@ -115,8 +115,8 @@ pub struct Options {
     /// The timer that measures these times.
     pub timer: Arc<dyn Timer>,
     /// The longest time that the goodbye to the node may take, as the last device is dropped or the
-    /// process exits; five seconds by default. A node that has not heard it keeps the session until no
-    /// client has come back for a while.
+    /// process exits; five seconds by default. A node that has not heard it keeps the session until
+    /// no client has come back for a while.
     pub goodbye: Duration,
     /// The compression of bytes that go to the node. The node chooses that of its own bytes.
     pub compression: Compression,

@@ -17,8 +17,8 @@
 //! # Two ways to run
 //!
 //! [`SimDriver::start`] gives the machine a thread. [`SimDriver::manual`] does not: the machine
-//! moves only while a host thread waits for something that may need it, on that thread. A program of
-//! one thread then has the same log every time, and a wait that could never end is an error. Any
+//! moves only while a host thread waits for something that may need it, on that thread. A program
+//! of one thread then has the same log every time, and a wait that could never end is an error. Any
 //! such thread may run a command of the machine, so no command may block until that thread does
 //! something after its wait.
 //!

@@ -35,9 +35,9 @@ pub struct Limits {
     pub program_bytes: u32,
     /// Bytes of a buffer.
     pub buffer_bytes: u64,
-    /// Bytes of all buffers of a session, and of its transfers in each direction. Parts of a program
-    /// that has not come whole count as bytes of a buffer. If sessions have
-    /// processes, also of the buffers of all sessions of a client together.
+    /// Bytes of all buffers of a session, and of its transfers in each direction. Parts of a
+    /// program that has not come whole count as bytes of a buffer. If sessions have processes, also
+    /// of the buffers of all sessions of a client together.
     pub session_bytes: u64,
     /// The share of a device's own memory that a session may have, in hundredths, if sessions have
     /// processes.

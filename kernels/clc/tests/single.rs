@@ -493,7 +493,7 @@ fn near_angles_beside_each_other_need_no_table() {
     let code = String::from_utf8_lossy(&code.unwrap()).into_owned();
     assert!(!code.contains("gather"), "{code}");
     // Near ones and far ones beside each other.
-    let far = |at: usize| if at % 3 == 0 { 3e6 } else { 1.0 };
+    let far = |at: usize| if at.is_multiple_of(3) { 3e6 } else { 1.0 };
     let x: Vec<f32> = (0..256).map(|at| far(at) + at as f32).collect();
     let [y, z, t] = [(); 3].map(|()| vec![0_f32; 256]);
     let mut launch = Launch::new([256, 1, 1], [64, 1, 1]);

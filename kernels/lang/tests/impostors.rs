@@ -1,5 +1,6 @@
 //! A crate without `unsafe` of its own reaches no memory but its own, whatever it gives the names
-//! that macros write and ask: variables, methods of traits, modules, and launches inside of kernels.
+//! that macros write and ask: variables, methods of traits, modules, and launches inside of
+//! kernels.
 
 #![deny(unsafe_code)]
 #![allow(

@@ -156,8 +156,8 @@ use proc_macro::TokenStream;
 /// `reqd_work_group_size` in OpenCL), and a launch that disagrees is refused.
 ///
 /// `#[kernel(crate = path)]` names the crate that the kernel language is in, if that is not
-/// `::quipu`. The path has to lead to that crate, as the code that is written, with `unsafe` blocks,
-/// believes what it finds there.
+/// `::quipu`. The path has to lead to that crate, as the code that is written, with `unsafe`
+/// blocks, believes what it finds there.
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     options::of_kernel(options)

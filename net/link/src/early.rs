@@ -130,8 +130,8 @@ impl Owned {
 }
 
 impl Dial<'_> {
-    /// Begins a session as [`Dial::begin`] does, with its command stream and its bulk stream. It may
-    /// be used [alone](Place::alone).
+    /// Begins a session as [`Dial::begin`] does, with its command stream and its bulk stream. It
+    /// may be used [alone](Place::alone).
     ///
     /// # Errors
     /// As [`Dial::begin`].

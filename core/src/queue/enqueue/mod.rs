@@ -73,9 +73,9 @@
 //! * *Eviction.* It reads an idle object under a user event of its own and waits for no command.
 //!   The thread that completes the event waits for the device's memory alone.
 //!
-//! Edges that lead out of the graph of commands remain: a user event, which code completes, a lease,
-//! which code gives back, and a command that code is running, which may wait for an event by itself. The second kind is looked
-//! for as the code begins to wait (`event::waiting`).
+//! Edges that lead out of the graph of commands remain: a user event, which code completes, a
+//! lease, which code gives back, and a command that code is running, which may wait for an event by
+//! itself. The second kind is looked for as the code begins to wait (`event::waiting`).
 //!
 //! Both the locks of step 4 and the number of step 5 are needed. If the number came first, another
 //! thread's barrier could take the next number and record its accesses in between. The barrier

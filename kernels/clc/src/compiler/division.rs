@@ -128,7 +128,7 @@ pub(super) fn calls(kernel: Value) -> Vec<Call> {
         let mut kinds = DIVISIONS.iter();
         let of = kinds.find(|it| one.opcode() == Some(it.opcode))?;
         let is_one = one.ty().is_integer(32) && LLVMGetOperand(one, 1).number().is_none();
-        is_one.then(|| Call {
+        is_one.then_some(Call {
             instruction: one,
             name: of.name,
             operands: |one| [0, 1].map(|at| LLVMGetOperand(one, at)).to_vec(),

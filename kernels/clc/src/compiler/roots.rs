@@ -34,7 +34,7 @@ pub(super) fn calls(context: Context, kernel: Value) -> Vec<Call> {
         }
         let root = LLVMGetOperand(one, 1);
         let is_root = root.callee().as_deref() == Some("llvm.sqrt.f32");
-        is_root.then(|| Call {
+        is_root.then_some(Call {
             instruction: one,
             name: NAME,
             operands: |one| vec![LLVMGetOperand(LLVMGetOperand(one, 1), 0)],

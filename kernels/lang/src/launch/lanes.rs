@@ -97,7 +97,7 @@ unsafe impl<T> Elements<1> for &[T] {
 
     #[inline(always)]
     unsafe fn at_index(&self, [index]: [usize; 1]) -> &T {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the index is within the extents, which are the length.
         unsafe { self.get_unchecked(index) }
     }
 }
@@ -118,7 +118,7 @@ unsafe impl<T> Elements<1> for SharedRead<'_, T> {
 
     #[inline(always)]
     unsafe fn at_index(&self, [index]: [usize; 1]) -> &T {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the index is within the extents, which are the length.
         unsafe { self.get_unchecked(index) }
     }
 }

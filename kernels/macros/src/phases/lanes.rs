@@ -493,10 +493,10 @@ impl Reader<'_> {
         };
         self.lanes.check.extend(check);
         let indices = sums.iter().map(|sum| &sum.index);
-        // SAFETY: `has` was asked of the same container, as nothing hides its name, for the
-        // first and the last thread and round. `Sum::index` is what `Sum::value` was there, and
-        // between these it is between: sums of `usize` grow with the thread and the round.
-        // This is never called. It gives numbers without a type the one that the kernel's index has.
+        // SAFETY: `has` was asked of the same container, as nothing hides its name, for the first
+        // and the last thread and round. `Sum::index` is what `Sum::value` was there, and between
+        // these it is between: sums of `usize` grow with the thread and the round. This is never
+        // called. It gives numbers without a type the one that the kernel's index has.
         let said = &*expression;
         *expression = Expr::Verbatim(written! {
             (*{

@@ -257,8 +257,8 @@ impl Graph {
         self.dominator[at].filter(|up| *up != at)
     }
 
-    /// A number for each node: a work-item comes to it after those with lower ones, but where it goes
-    /// round a loop again.
+    /// A number for each node: a work-item comes to it after those with lower ones, but where it
+    /// goes round a loop again.
     pub(super) fn order(&self) -> Vec<usize> {
         let count = self.nodes.len();
         let loops = self.loops();
@@ -270,8 +270,8 @@ impl Graph {
         let mut order = vec![usize::MAX; count];
         let mut seen = vec![false; count];
         let mut last = count;
-        // Nodes with those next ones that are still to be visited, of which the last is visited first:
-        // the one that leaves most loops.
+        // Nodes with those next ones that are still to be visited, of which the last is visited
+        // first: the one that leaves most loops.
         let visit = |at: usize| {
             let mut next = self.nodes[at].next.clone();
             next.sort_by_key(|to| std::cmp::Reverse(depth(at, *to)));
