@@ -7,8 +7,11 @@
     missing_docs,
     unreachable_pub,
     dead_code,
+    clippy::result_unit_err,
+    clippy::wrong_self_convention,
     reason = "what macros might find is there to be left alone"
 )]
+#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 /// What macros find where they look for the standard library.
 extern crate self as core;

@@ -41,7 +41,7 @@ impl BlockKernel<1> for Inner<'_> {
 
     fn shared(&self, _: &WorkDivision<1>) {}
 
-    async fn run<'t, A: GridAccelerator<1>>(&self, acc: &'t A, _: (), _: ()) {
+    async fn run<A: GridAccelerator<1>>(&self, acc: &A, _: (), _: ()) {
         (self.0.get())();
         acc.sync_block_threads().await;
         (self.0.get())();
