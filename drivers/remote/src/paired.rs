@@ -314,7 +314,7 @@ pub fn connect_from(folder: &Path, node: &Node, patience: Duration) -> Result<Ar
 /// `patience` to answer, and is looked for as [`connect_to`] does.
 ///
 /// # Errors
-/// As [`meet`] and [`together`], if any of them is not there.
+/// As [`together`], if any of them is not there.
 pub fn connect_together(
     folder: &Path,
     nodes: &[Node],
