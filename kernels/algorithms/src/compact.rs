@@ -26,6 +26,18 @@ impl<T: KernelData, F: Function<T, bool> + KernelData> Totals<T, u64, Sum> for K
         }
         count
     }
+
+    /// The first total that a block has found. `keep` may answer otherwise when it is asked again:
+    /// the bits of a NaN are not the same in each copy of its code. Behind the states is a word for
+    /// each tile: 0, or one more than its total.
+    fn agreed(self, states: Atomics<u32>, tiles: usize, tile: usize, total: u64) -> u64 {
+        let before = states.compare_exchange(1 + tiles + tile, 0, total as u32 + 1);
+        if before == 0 {
+            total
+        } else {
+            (before - 1) as u64
+        }
+    }
 }
 
 /// Writes the elements of a part that are kept, from place `to` up to `end`, where their places end
@@ -43,7 +55,8 @@ fn write_kept<T: Copy, F: Function<T, bool>>(
         // Elements that are not kept are written, too, and overwritten by the next kept one: faster
         // than a branch.
         if to < end {
-            // SAFETY: the places up to `end` are this thread's alone.
+            // SAFETY: the places up to `end` are this thread's alone, as all blocks go by the
+            // totals of `Kept::agreed`.
             unsafe { y.write(to, *x) };
         }
         to += keep.apply(*x) as usize;
@@ -83,7 +96,7 @@ fn write_decided<T: Copy>(part: &[T], kept: &[u8], to: &mut [T]) {
 /// As [`compact_tiles`], for blocks of one thread, which asks `keep` once for each element. A tile
 /// has as many elements as a thread in the launch, 16384 at most.
 #[kernel]
-pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
+pub(crate) fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     acc: &impl Accelerator<1>,
     keep: F,
     x: &[T],
@@ -101,6 +114,7 @@ pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     let total = decide(keep, part, &mut kept) as u64;
 
     let f = Kept { keep };
+    let total = f.agreed(states, acc.extent(Grid, Blocks)[0], tile, total);
     let before =
         look_back::<T, u64, Sum, Kept<F>>(acc, shape, tile, total, states, totals, prefixes, f, x);
     if tile + 1 == acc.extent(Grid, Blocks)[0] {
@@ -109,16 +123,16 @@ pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     }
     let first = (before as usize).min(y.len());
     let last = ((before + total) as usize).min(y.len());
-    // SAFETY: the places are this tile's alone.
+    // SAFETY: the places are this tile's alone, as all blocks go by the totals of `Kept::agreed`.
     let to = unsafe { y.slice_mut(first..last) };
     write_decided(part, &kept, to);
 }
 
 /// Writes the elements of one tile for each block that `keep` says `true` of, in the order of
-/// `states[0]`, behind those of the tiles before; and how many there are in all. Otherwise as
-/// [`scan_tiles`](crate::kernels::scan_tiles).
+/// `states[0]`, behind those of the tiles before; and how many there are in all. `states` has two
+/// elements for each tile and one more. Otherwise as [`scan_tiles`](crate::scan::scan_tiles).
 #[kernel]
-pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
+pub(crate) async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
     acc: &impl BlockAccelerator<1>,
     keep: F,
     x: &[T],
@@ -150,6 +164,9 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
             total += sums[other];
         }
         let f = Kept { keep };
+        let total = f.agreed(states, acc.extent(Grid, Blocks)[0], tile, total);
+        // The tile's number has been read.
+        ticket.store(0, total as u32);
         let before = look_back::<T, u64, Sum, Kept<F>>(
             acc, shape, tile, total, states, totals, prefixes, f, x,
         );
@@ -165,7 +182,8 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
     for other in 0..thread {
         to += sums[other] as usize;
     }
-    let end = (to + kept as usize).min(y.len());
+    let end_of_tile = starts[0] as usize + ticket.load(0) as usize;
+    let end = (to + kept as usize).min(end_of_tile).min(y.len());
     // Hot code is in functions of its own, as variables of an `async fn` are in memory.
     write_kept(keep, part, to, end, y);
 }
@@ -174,9 +192,9 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
 /// and their number to the only element of `count`. If they are more than `y` has place for, the
 /// first are written, and all are counted. Elements behind them in `y` are left as they were.
 ///
-/// The same on every device. 2n calls of `keep`; one read of the data and a write of the kept
-/// elements: a launch after one that fills some words. As
-/// [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
+/// The same on every device, if `keep` always gives the same for the same element. 2n calls of it;
+/// one read of the data and a write of the kept elements: a launch after one that fills some words.
+/// As [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
 ///
 /// # Errors
 /// If `count` has not one element; as [`Queue::launch`].
@@ -200,7 +218,7 @@ pub fn compact<T: Item, F: Function<T, bool> + KernelData>(
     } else {
         tiles(x.len(), limits)
     };
-    let mut states = queue.scratch::<u32>(tiles.count + 1)?;
+    let mut states = queue.scratch::<u32>(2 * tiles.count + 1)?;
     queue.fill(&states, 0)?;
     let mut totals = queue.scratch::<u64>(tiles.count)?;
     let mut prefixes = queue.scratch::<u64>(tiles.count)?;

@@ -8,15 +8,39 @@ use quipu::kernels::{KernelData, Number, device};
 /// Floats are in the order of [`f32::total_cmp`]: NaN with the sign bit, negative infinity,
 /// negative numbers, -0.0, 0.0, positive numbers, infinity, NaN. It is that of numbers, and says
 /// where the others are.
+///
+/// A sort asks for the digits of a key twice, and writes to the places that they give. So no other
+/// type is one:
+///
+/// ```compile_fail,E0277
+/// use quipu::prelude::*;
+///
+/// #[derive(Clone, Copy)]
+/// struct Key(u32);
+///
+/// #[device]
+/// impl quipu_algorithms::RadixKey for Key {
+///     fn ordered(self) -> u64 {
+///         self.0 as u64
+///     }
+/// }
+/// ```
 #[device]
-pub trait RadixKey: Copy {
+pub trait RadixKey: Copy + sealed::Sealed {
     /// An unsigned integer in its order: of two keys the smaller one has the smaller integer, and
     /// only the same bits have the same. Of as many bits as the key has, the others 0.
     fn ordered(self) -> u64;
 }
 
+mod sealed {
+    pub trait Sealed {}
+}
+
 macro_rules! keys {
     ($($unsigned:ident)*; $($signed:ident as $bits:ident)*; $($float:ident as $float_bits:ident)*) => {
+        $(impl sealed::Sealed for $unsigned {})*
+        $(impl sealed::Sealed for $signed {})*
+        $(impl sealed::Sealed for $float {})*
         $(
             #[device]
             impl RadixKey for $unsigned {

@@ -2,9 +2,9 @@
 //!
 //! Each is a function that is called with a queue and buffers, divides the work as suits the
 //! queue's device, and enqueues one launch or a few. None waits: the [`Event`](quipu::Event) or the
-//! next command on the buffers does. The kernels are public in [`kernels`], to be launched in
-//! another division or printed, and with the feature `serve` in `served`, for programs that offer
-//! them to others.
+//! next command on the buffers does. Kernels that are right whatever they are given are public in
+//! [`kernels`], to be launched in another division or printed. With the feature `serve` all kernels
+//! are in `served`, for programs that offer them to others.
 //!
 //! ```
 //! use quipu::prelude::*;
@@ -81,6 +81,12 @@ pub mod served;
 mod stencil;
 mod transpose;
 
+// The tests name the crate as other crates do, and are in it for its private kernels.
+#[cfg(test)]
+extern crate self as quipu_algorithms;
+#[cfg(test)]
+mod tests;
+
 pub use bodies::attract;
 pub use compact::compact;
 pub use elementwise::{fill, iota, transform, zip};
@@ -99,18 +105,25 @@ pub use stencil::stencil;
 pub use transpose::transpose;
 
 pub mod kernels {
-    //! The kernels by themselves.
+    //! The kernels by themselves: those that are right whatever they are given.
 
     pub use crate::bodies::attract_tiles;
-    pub use crate::compact::{compact_neighbours, compact_tiles};
     pub use crate::elementwise::{fill_each, iota_each, transform_each, zip_each};
     pub use crate::histogram::{count_bins, count_bins_in_tables};
     pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
-    pub use crate::merge::{merge_runs, sort_tiles};
-    pub use crate::radix::{choose_sides, count_digits, move_digits, move_digits_in_lines, settle};
+    pub use crate::radix::{choose_sides, count_digits, settle};
     pub use crate::random::{MANY, normal_blocks, philox_block, random_blocks, uniform_blocks};
     pub use crate::reduce::reduce_blocks;
-    pub use crate::scan::{scan_neighbours, scan_tiles};
     pub use crate::stencil::{stencil_fours, stencil_tiles};
     pub use crate::transpose::{transpose_at_hand, transpose_tiles};
+
+    // These write to places that come from their arguments: of wrong ones two threads write one
+    // element.
+    #[cfg(any(test, feature = "serve"))]
+    pub(crate) use crate::{
+        compact::{compact_neighbours, compact_tiles},
+        merge::{merge_runs, sort_tiles},
+        radix::{move_digits, move_digits_in_lines},
+        scan::{scan_neighbours, scan_tiles},
+    };
 }

@@ -77,6 +77,12 @@ pub(crate) fn tile_of(acc: &impl Accelerator<1>, ticket: u32) -> usize {
 pub(crate) trait Totals<T, S, O>: Copy {
     /// The total of a part.
     fn total(self, part: &[T]) -> S;
+
+    /// The total that all blocks go by, of a tile for which one of them has found `total`. It is a
+    /// choice where totals give places and a second look may find another one.
+    fn agreed(self, _states: Atomics<u32>, _tiles: usize, _tile: usize, total: S) -> S {
+        total
+    }
 }
 
 /// The shape of tiles: threads of a block, and elements of a thread.
@@ -150,11 +156,11 @@ fn total_before<S: Copy, O: Operator<S>>(
     before
 }
 
-/// Gives the total of the tiles before `tile`, and tells others of this one, whose total is
+/// Gives the total of the tiles before `tile`, and tells others of this one, whose agreed total is
 /// `total`. One thread of the block calls it, once.
 ///
-/// `states` has the ticket, and then a state for each tile; `totals` and `prefixes` have an element
-/// for each.
+/// `states` has the ticket, then a state for each tile, and then the words of [`Totals::agreed`];
+/// `totals` and `prefixes` have an element for each tile.
 #[device]
 pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     acc: &impl Accelerator<1>,
@@ -221,7 +227,9 @@ pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
             let state = states.load(other + 1);
             acc.fence_device();
             if state == NOTHING {
-                before = O::combine(before, total_of_tile::<T, S, O, F>(shape, other, f, x));
+                let found = total_of_tile::<T, S, O, F>(shape, other, f, x);
+                let tiles = acc.extent(Grid, Blocks)[0];
+                before = O::combine(before, f.agreed(states, tiles, other, found));
             } else {
                 // SAFETY: as above.
                 before = O::combine(before, unsafe { totals.read(other) });

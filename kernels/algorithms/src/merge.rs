@@ -202,7 +202,7 @@ fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
 /// of four, are left in the other buffers if `moves` says so; from there each doubling to `tile`
 /// moves them to the other side.
 #[kernel]
-pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
+pub(crate) fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
     acc: &impl Accelerator<1>,
     order: O,
     moves: bool,
@@ -273,7 +273,7 @@ pub fn sort_tiles<K, V, O: Order<K>, const VALUES: bool>(
 
 /// Merges sorted runs of `width` elements in pairs; each thread writes an equal part.
 #[kernel]
-pub fn merge_runs<K, V, O: Order<K>, const VALUES: bool>(
+pub(crate) fn merge_runs<K, V, O: Order<K>, const VALUES: bool>(
     acc: &impl Accelerator<1>,
     order: O,
     width: usize,

@@ -243,7 +243,7 @@ fn own_places(acc: &impl Accelerator<1>, places: &[u64]) -> [u64; DIGITS] {
 /// Moves each thread's elements to where `places`, the scanned counts of [`count_digits`], says;
 /// the values too, if there are `VALUES`.
 #[kernel]
-pub fn move_digits<K: RadixKey, V, const VALUES: bool>(
+pub(crate) fn move_digits<K: RadixKey, V, const VALUES: bool>(
     acc: &impl Accelerator<1>,
     pass: u32,
     sides: &[u32],
@@ -269,7 +269,7 @@ pub fn move_digits<K: RadixKey, V, const VALUES: bool>(
 
 /// As [`move_digits`], with values and in lines.
 #[kernel]
-pub fn move_digits_in_lines<K: RadixKey, V>(
+pub(crate) fn move_digits_in_lines<K: RadixKey, V>(
     acc: &impl Accelerator<1>,
     pass: u32,
     sides: &[u32],

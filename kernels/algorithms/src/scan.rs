@@ -205,7 +205,7 @@ impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for InPieces {
 /// Scans one tile for each block of one thread, in the order of `states[0]`. A tile has as many
 /// elements as a thread in the launch. Otherwise as [`scan_tiles`].
 #[kernel]
-pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
+pub(crate) fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     acc: &impl Accelerator<1>,
     x: &[T],
     states: Atomics<u32>,
@@ -232,7 +232,7 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
 /// as it has in the launch, and a block's tile as many parts as it has threads. `states` has one
 /// more element than there are tiles, all zero; `totals` and `prefixes` have one for each.
 #[kernel]
-pub async fn scan_tiles<T: KernelData, O: Operator<T>, const INCLUSIVE: bool>(
+pub(crate) async fn scan_tiles<T: KernelData, O: Operator<T>, const INCLUSIVE: bool>(
     acc: &impl BlockAccelerator<1>,
     x: &[T],
     states: Atomics<u32>,

@@ -1,5 +1,5 @@
 // Kernels of `docs/kernels.md` and of the front end's example 08, letter by letter, which
-// `guide.rs` includes. `tests/algorithms/guide.rs` holds them to their sources.
+// `guide.rs` includes. `src/tests/guide.rs` holds them to their sources.
 
 #[kernel]
 fn saxpy(_acc: &impl Accelerator<1>, a: f32, x: &[f32], mut y: OwnElements<f32>) {

@@ -1,7 +1,7 @@
 //! Histograms.
 
-use crate::modes::{Input, Output, Value, everywhere};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Input, Output, Value, everywhere};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{count_bins, count_bins_in_tables};
 use quipu_algorithms::{Function, histogram};

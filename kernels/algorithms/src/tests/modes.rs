@@ -326,7 +326,7 @@ pub(crate) fn run_printed<const D: usize>(
     );
     let launch =
         || Launch::new(division.clone(), arguments.to_vec()).with_shared(shared.iter().copied());
-    crate::look_for_devices();
+    crate::tests::look_for_devices();
     let opencl = Dialect::OpenCl(opencl_features());
     let is_optimised = !cfg!(debug_assertions);
     let in_opencl = !is_optimised && opencl_or_skip();
@@ -381,7 +381,7 @@ pub(crate) fn run_without_fences(
     shared: &[u64],
     check: impl Fn(&Launch),
 ) {
-    crate::look_for_devices();
+    crate::tests::look_for_devices();
     if !cfg!(debug_assertions) || !opencl_or_skip() {
         return;
     }
@@ -409,29 +409,29 @@ pub(crate) fn run_without_fences(
 /// is one of neighbouring elements.
 macro_rules! everywhere {
     (contiguous $($rest:tt)*) => {
-        $crate::modes::everywhere!(@ Some(quipu_kernel_ir::ElementOrder::Contiguous), $($rest)*)
+        $crate::tests::modes::everywhere!(@ Some(quipu_kernel_ir::ElementOrder::Contiguous), $($rest)*)
     };
     (@ $order:expr, $kernel:ty, $division:expr, [$($shared:expr),*]; $($name:ident = $given:expr),* $(,)?) => {{
-        use $crate::modes::Given as _;
+        use $crate::tests::modes::Given as _;
         let division = *$division.as_ref().unwrap();
         let ($($name,)*) = ($($given,)*);
         let run = |mode| {
             $(let mut $name = $name.clone();)*
-            let launch = $crate::modes::prepare::<$kernel, _, _>(($($name.pass(),)*), division);
-            $crate::modes::run(launch, mode);
+            let launch = $crate::tests::modes::prepare::<$kernel, _, _>(($($name.pass(),)*), division);
+            $crate::tests::modes::run(launch, mode);
             ($($name,)*)
         };
         let arguments = [$($name.argument()),*];
-        let mut modes = $crate::modes::modes().into_iter();
+        let mut modes = $crate::tests::modes::modes().into_iter();
         let native = run(modes.next().unwrap());
         for mode in modes {
             let how = format!("{mode:?}");
             let other = run(mode);
-            $crate::modes::GivenAll::compare(&native, &how, &other);
+            $crate::tests::modes::GivenAll::compare(&native, &how, &other);
         }
-        let module = $crate::modes::source::<$kernel, _>(&division);
+        let module = $crate::tests::modes::source::<$kernel, _>(&division);
         let shared = [$($shared),*];
-        $crate::modes::run_printed(&module, &division, &arguments, &shared, $order, |how, launch| {
+        $crate::tests::modes::run_printed(&module, &division, &arguments, &shared, $order, |how, launch| {
             let ($($name,)*) = &native;
             let mut at = 0;
             $(
@@ -443,7 +443,7 @@ macro_rules! everywhere {
         native
     }};
     ($($rest:tt)*) => {
-        $crate::modes::everywhere!(@ None, $($rest)*)
+        $crate::tests::modes::everywhere!(@ None, $($rest)*)
     };
 }
 

@@ -1,7 +1,7 @@
 //! Scans.
 
-use crate::modes::{Input, Output, compare, everywhere, prepare, run_without_fences};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Input, Output, compare, everywhere, prepare, run_without_fences};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::kernel::print;
 use quipu::kernels::{BlockScratch, GroupKernel, RunOptions};
 use quipu::prelude::*;

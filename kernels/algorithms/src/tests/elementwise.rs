@@ -1,7 +1,7 @@
 //! fill, iota, transform, zip.
 
-use crate::modes::{Input, Output, Value, everywhere};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Input, Output, Value, everywhere};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{fill_each, iota_each, transform_each, zip_each};
 use quipu_algorithms::{Function, Function2, fill, function, iota, transform, zip};

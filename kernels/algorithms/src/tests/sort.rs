@@ -1,7 +1,7 @@
 //! Sorts, against the stable sort of std.
 
-use crate::modes::{Index, Input, Output, Value, compare, everywhere};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Index, Input, Output, Value, compare, everywhere};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
     choose_sides, count_digits, merge_runs, move_digits, move_digits_in_lines, settle, sort_tiles,

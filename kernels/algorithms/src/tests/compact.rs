@@ -1,7 +1,7 @@
 //! Compaction.
 
-use crate::modes::{Given, Input, Output, Value, everywhere, run_without_fences};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Given, Input, Output, Value, everywhere, run_without_fences};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::kernel::print;
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{compact_neighbours, compact_tiles};
@@ -65,7 +65,7 @@ fn keeps_the_same_in_every_mode() {
             compact_tiles<u32, Divides>, WorkDivision::new(tiles, threads, elements), [shared, shared];
             keep = Value(Divides { by: 3 }),
             x = Input(x.clone()),
-            states = Output(vec![0_u32; tiles + 1]),
+            states = Output(vec![0_u32; 2 * tiles + 1]),
             totals = Output(vec![0_u64; tiles]),
             prefixes = Output(vec![0_u64; tiles]),
             y = Output(vec![9_u32; places]),
@@ -79,7 +79,7 @@ fn keeps_the_same_in_every_mode() {
         let arguments = [
             Value(Divides { by: 3 }).argument(),
             Argument::buffer(&x),
-            Argument::buffer(&vec![0_u32; tiles + 1]),
+            Argument::buffer(&vec![0_u32; 2 * tiles + 1]),
             Argument::buffer(&vec![0_u64; tiles]),
             Argument::buffer(&vec![0_u64; tiles]),
             Argument::buffer(&vec![9_u32; places]),
@@ -104,7 +104,7 @@ fn neighbours_keep_the_same_in_every_mode() {
             compact_neighbours<u32, Divides>, WorkDivision::new(tiles, 1, elements), [];
             keep = Value(Divides { by: 3 }),
             x = Input(x.clone()),
-            states = Output(vec![0_u32; tiles + 1]),
+            states = Output(vec![0_u32; 2 * tiles + 1]),
             totals = Output(vec![0_u64; tiles]),
             prefixes = Output(vec![0_u64; tiles]),
             y = Output(vec![9_u32; places]),
@@ -114,5 +114,48 @@ fn neighbours_keep_the_same_in_every_mode() {
         assert_eq!(count.0, [model.len() as u64]);
         model.resize(places, 9);
         assert_eq!(y.0, model);
+    }
+}
+
+/// `keep` may answer otherwise when it is asked again. Places come from the totals that were found
+/// first, and no tile writes to those of another.
+#[test]
+fn a_tile_has_the_places_that_others_leave_it() {
+    let x: Vec<u32> = (1..=40).collect();
+    // Of four tiles of ten elements one is said to have 3 kept ones, and one 12.
+    let mut states = vec![0_u32; 9];
+    (states[5], states[7]) = (1 + 3, 1 + 12);
+    let parts = [
+        (1..4).collect(),
+        (11..31).collect(),
+        vec![9, 9],
+        (31..41).collect(),
+    ];
+    let model: Vec<u32> = parts.concat();
+    // From the third ticket on blocks look back in vain, and total the tiles before themselves.
+    for ticket in [0, 2] {
+        states[0] = ticket;
+        let (.., y, count) = everywhere!(
+            compact_neighbours<u32, Divides>, WorkDivision::new(4, 1, 10), [];
+            keep = Value(Divides { by: 1 }),
+            x = Input(x.clone()),
+            states = Output(states.clone()),
+            totals = Output(vec![0_u64; 4]),
+            prefixes = Output(vec![0_u64; 4]),
+            y = Output(vec![9_u32; 35]),
+            count = Output(vec![0_u64]),
+        );
+        assert_eq!((y.0, count.0), (model.clone(), vec![35]));
+        let (.., y, count) = everywhere!(
+            compact_tiles<u32, Divides>, WorkDivision::new(4, 2, 5), [2, 2];
+            keep = Value(Divides { by: 1 }),
+            x = Input(x.clone()),
+            states = Output(states.clone()),
+            totals = Output(vec![0_u64; 4]),
+            prefixes = Output(vec![0_u64; 4]),
+            y = Output(vec![9_u32; 35]),
+            count = Output(vec![0_u64]),
+        );
+        assert_eq!((y.0, count.0), (model.clone(), vec![35]));
     }
 }

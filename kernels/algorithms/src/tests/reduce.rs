@@ -1,7 +1,7 @@
 //! Reductions.
 
-use crate::modes::{Input, Output, everywhere};
-use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Input, Output, everywhere};
+use crate::tests::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::reduce_blocks;
 use quipu_algorithms::{Item, Maximum, Minimum, Operator, Product, Sum, reduce};

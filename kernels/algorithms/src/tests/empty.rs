@@ -1,6 +1,6 @@
 //! Algorithms on buffers without elements: they do nothing, or give the result for no elements.
 
-use crate::on_each_device;
+use crate::tests::on_each_device;
 use quipu::prelude::*;
 use quipu_algorithms::{
     Ascending, Function, Sum, compact, exclusive_scan, histogram, inclusive_scan, matrix_product,

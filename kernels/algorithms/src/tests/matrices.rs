@@ -1,7 +1,7 @@
 //! Transposition and products.
 
-use crate::modes::{Index, Input, OutputView, compare, everywhere};
-use crate::{allocate, buffer, numbers, on_each_device};
+use crate::tests::modes::{Index, Input, OutputView, compare, everywhere};
+use crate::tests::{allocate, buffer, numbers, on_each_device};
 use quipu::DeviceKind;
 use quipu::kernels::KernelData;
 use quipu::prelude::*;

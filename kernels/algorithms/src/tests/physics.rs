@@ -1,10 +1,10 @@
 //! Stencils, gravity, random numbers.
 
-use crate::modes::{
+use crate::tests::modes::{
     Input, Output, OutputView, Value, compare, compare_in, everywhere, modes, prepare, run,
     run_printed, source,
 };
-use crate::{allocate, buffer, numbers, on_each_device};
+use crate::tests::{allocate, buffer, numbers, on_each_device};
 use quipu::kernels::{Number, Philox};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{

@@ -1,8 +1,8 @@
 //! The kernels of the guide and of the front end's examples: the timed ones are those of the text,
 //! and all give the same in every mode.
 
-use crate::modes::{Input, InputView, Output, OutputView, Struct, Value, everywhere};
-use crate::numbers;
+use crate::tests::modes::{Input, InputView, Output, OutputView, Struct, Value, everywhere};
+use crate::tests::numbers;
 use bytemuck::{AnyBitPattern, NoUninit};
 use quipu::kernels::Complex;
 use quipu::prelude::*;
