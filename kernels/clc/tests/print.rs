@@ -35,6 +35,7 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
             printf(\"%v2lu|%v2lf|%5.1v2hlf|%-4v2hld|\\n\", (ulong2)(18446744073709551615ul, n), (double2)(0.5, -2), (float2)(1.25f, n), (int2)(n, 2));
             printf(\"%zu %td %zx %s %c %%\\n\", (size_t)5000000000ul, (ptrdiff_t)-5000000000l, (size_t)n, \"text\", 'c');
             printf(\"%v16hhu\\n\", (uchar16)(255));
+            printf(\"%hhd %hhx %hhu %4hhd|\\n\", -128, -128, 511, 200 + n);
         }
         kernel void halves(int n) {
             half2 v = (half2)(n, -0.25h);
@@ -63,6 +64,7 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
         "18446744073709551615,42|0.500000,-2.000000|  1.2, 42.0|42  ,2   |",
         "5000000000 -5000000000 2a text c %",
         &["255"; 16].join(","),
+        "-128 80 255  -14|",
     ];
     assert_eq!(forms.lines().collect::<Vec<_>>(), wanted);
     if quipu_clc::has_half() {

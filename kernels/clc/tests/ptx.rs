@@ -303,6 +303,48 @@ const OTHERS: [&str; 22] = [
     "ilogb(a)",
 ];
 
+/// Comparisons: of vectors they give numbers as wide as what they compare.
+const COMPARISONS: [&str; 10] = [
+    "isless(a, b)",
+    "islessequal(a, b)",
+    "isgreater(a, b)",
+    "isgreaterequal(a, b)",
+    "islessgreater(a, b)",
+    "isequal(a, b)",
+    "isnotequal(a, b)",
+    "isordered(a, b)",
+    "isunordered(a, b)",
+    "isnan(a)",
+];
+
+#[test]
+fn comparisons_of_all_vectors_become_ptx() {
+    for (kind, result) in [("half", "short"), ("float", "int"), ("double", "long")] {
+        for size in ["2", "3", "4", "8", "16"] {
+            let kernels: String = COMPARISONS
+                .iter()
+                .enumerate()
+                .map(|(at, call)| {
+                    format!(
+                        "kernel void k{at}(global {result} *y, global const {kind} *x, global const {kind} *z) {{
+                            size_t i = get_global_id(0); {kind}{size} a = vload{size}(i, x), b = vload{size}(i, z);
+                            vstore{size}({call}, i, y); }}\n"
+                    )
+                })
+                .collect();
+            let Some(program) = support::program(&kernels) else {
+                return;
+            };
+            for at in 0..COMPARISONS.len() {
+                for capability in [70, 90] {
+                    let ptx = program.ptx(&format!("k{at}"), capability);
+                    ptx.unwrap_or_else(|error| panic!("{kind}{size}: {error}"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn all_mathematical_functions_become_ptx() {
     const TOGETHER: usize = 13;

@@ -325,9 +325,10 @@ OWN double __q_own_atan(double a) {
 OWN double __q_own_atan2(double y, double x) {
     if (x != x || y != y) return x + y;
     double of_y = ABS(y), of_x = ABS(x), r;
+    if (of_x == 0.0 && of_y > 0.0) return SIGN_OF(0x1.921fb54442d18p+0, y);
     if (of_y == INFINITE && of_x == INFINITE) r = 0x1.921fb54442d18p-1;
     else if (of_y == 0.0 || of_x == INFINITE) r = 0.0;
-    else if (of_x == 0.0 || of_y == INFINITE) r = 0x1.921fb54442d18p+0;
+    else if (of_y == INFINITE) r = 0x1.921fb54442d18p+0;
     else {
         double by = of_y > 0x1p900 || of_x > 0x1p900 ? 0x1p-200 : of_y < 0x1p-700 && of_x < 0x1p-700 ? 0x1p300 : 1.0;
         r = __q_angle_to(of_y * by, of_x * by);

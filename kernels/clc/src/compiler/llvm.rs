@@ -297,6 +297,7 @@ functions! {
     LLVMBuildICmp(builder: Builder, predicate: c_int, left: Value, right: Value, name: *const c_char) -> Value;
     LLVMBuildSelect(builder: Builder, condition: Value, yes: Value, no: Value, name: *const c_char) -> Value;
     LLVMBuildCast(builder: Builder, operation: c_int, value: Value, to: Type, name: *const c_char) -> Value;
+    LLVMBuildFCmp(builder: Builder, predicate: c_int, left: Value, right: Value, name: *const c_char) -> Value;
     LLVMBuildExtractElement(builder: Builder, vector: Value, index: Value, name: *const c_char) -> Value;
     LLVMInstructionEraseFromParent(instruction: Value);
     LLVMIsAGlobalVariable(value: Value) -> Value;

@@ -5,6 +5,10 @@
 
 use super::llvm::*;
 
+/// The length of a byte. Numbers are made bytes here, for the function of NVIDIA's driver does not
+/// know it.
+const BYTE: &str = "hh";
+
 /// A part of a format.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
@@ -103,9 +107,13 @@ pub(super) fn lower(context: Context, module: Module) {
             match part {
                 Part::Text(text) => format += &text,
                 Part::One(one, takes) => {
-                    format += &one;
+                    format += &one.replace(BYTE, "");
                     let is_signed = one.ends_with(['d', 'i']);
-                    let taken = passed.by_ref().take(takes);
+                    let mut taken: Vec<Value> = passed.by_ref().take(takes).collect();
+                    if let Some(last) = taken.last_mut().filter(|_| one.contains(BYTE)) {
+                        *last = narrowed(context, builder, *last);
+                    }
+                    let taken = taken.into_iter();
                     arguments
                         .extend(taken.map(|value| promoted(context, builder, value, is_signed)));
                 }
@@ -121,7 +129,7 @@ pub(super) fn lower(context: Context, module: Module) {
                     };
                     for at in 0..count {
                         format += if at == 0 { "" } else { "," };
-                        format += &element;
+                        format += &element.replace(BYTE, "");
                         arguments.extend(&stars);
                         arguments.push(element_of(context, builder, vector, at, is_signed));
                     }
@@ -201,6 +209,22 @@ fn element_of(
     let index = LLVMConstInt(LLVMIntTypeInContext(context, 32), u64::from(at), 0);
     let value = LLVMBuildExtractElement(builder, vector, index, UNNAMED);
     promoted(context, builder, value, is_signed)
+}
+
+/// A number as the byte that it is printed as.
+fn narrowed(context: Context, builder: Builder, value: Value) -> Value {
+    let of = value.ty();
+    let is_wide = of.kind() == kind::INTEGER && LLVMGetIntTypeWidth(of) > 8;
+    match is_wide {
+        true => LLVMBuildCast(
+            builder,
+            op::TRUNC,
+            value,
+            LLVMIntTypeInContext(context, 8),
+            UNNAMED,
+        ),
+        false => value,
+    }
 }
 
 /// A value as C passes it where it does not know its type: clang does that to scalars, and SPIR-V

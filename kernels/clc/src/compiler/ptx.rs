@@ -186,7 +186,38 @@ pub(super) fn compile(
     refuse_missing(module)?;
     module.run("default<O3>", machine)?;
     refuse_missing(module)?;
+    compare_one_by_one(context, module);
     Ok(emitted(machine, module, ASSEMBLY)?.to_vec())
+}
+
+/// Compares the elements of vectors of `half` one by one: LLVM 19 has no code that keeps the results
+/// of two together.
+fn compare_one_by_one(context: Context, module: Module) {
+    let builder = LLVMCreateBuilderInContext(context);
+    let number = LLVMIntTypeInContext(context, 32);
+    let all = module.functions().into_iter().flat_map(blocks);
+    for one in all.flat_map(Block::instructions) {
+        let [left, right] = match one.opcode() {
+            Some(op::FCMP) => [0, 1].map(|at| LLVMGetOperand(one, at)),
+            _ => continue,
+        };
+        let of = left.ty();
+        if of.kind() != kind::VECTOR || LLVMGetElementType(of).kind() != kind::HALF {
+            continue;
+        }
+        LLVMPositionBuilderBefore(builder, one);
+        let mut results = LLVMGetUndef(one.ty());
+        for at in 0..LLVMGetVectorSize(of) {
+            let at = LLVMConstInt(number, u64::from(at), 0);
+            let [left, right] =
+                [left, right].map(|all| LLVMBuildExtractElement(builder, all, at, UNNAMED));
+            let predicate = LLVMGetFCmpPredicate(one);
+            let result = LLVMBuildFCmp(builder, predicate, left, right, UNNAMED);
+            results = LLVMBuildInsertElement(builder, results, result, at, UNNAMED);
+        }
+        LLVMReplaceAllUsesWith(one, results);
+        LLVMInstructionEraseFromParent(one);
+    }
 }
 
 fn machine(wanted: &Wanted<'_>) -> Result<Machine, Fault> {
