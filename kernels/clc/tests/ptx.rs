@@ -318,6 +318,15 @@ const COMPARISONS: [&str; 10] = [
 ];
 
 #[test]
+fn two_bytes_are_passed_as_a_number_of_16_bits() {
+    let source = "kernel void k(char2 a, uchar2 b, global int2 *y) { y[0] = convert_int2(a) + convert_int2(b); }";
+    for ptx in ptx_of(source, "k").into_iter().flatten() {
+        assert!(ptx.contains(".param .u16 k_param_0"), "{ptx}");
+        assert!(ptx.contains(".param .u16 k_param_1"), "{ptx}");
+    }
+}
+
+#[test]
 fn comparisons_of_all_vectors_become_ptx() {
     for (kind, result) in [("half", "short"), ("float", "int"), ("double", "long")] {
         for size in ["2", "3", "4", "8", "16"] {

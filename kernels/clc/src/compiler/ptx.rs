@@ -342,8 +342,11 @@ fn quoted(name: &str) -> String {
     }
 }
 
+/// The type of `char2`.
+const TWO_BYTES: &str = "<2 x i8>";
+
 /// The first line of a kernel with the parameters of the launch, and the instructions that find
-/// passed local memory.
+/// passed local memory and make other parameters what the kernel has.
 fn entry(line: &str, begin: &str, images: &[usize]) -> (String, String) {
     let (before, rest) = line.split_once(begin).unwrap_or((line, ""));
     let end = closing(rest);
@@ -361,6 +364,10 @@ fn entry(line: &str, begin: &str, images: &[usize]) -> (String, String) {
             own.push(format!("i64 {name}.from"));
         } else if images.iter().any(|number| name == format!("%q.{number}")) {
             own.push(format!("ptr byval({IMAGE}) align 8 {name}"));
+        } else if parameter.starts_with(TWO_BYTES) {
+            // LLVM would take such a parameter for one of two numbers of 16 bits.
+            let _ = writeln!(shifted, "  {name} = bitcast i16 {name}.bits to {TWO_BYTES}");
+            own.push(format!("i16 {name}.bits"));
         } else if !parameter.is_empty() {
             own.push(parameter.to_owned());
         }
