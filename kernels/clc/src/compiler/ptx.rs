@@ -190,8 +190,8 @@ pub(super) fn compile(
     Ok(emitted(machine, module, ASSEMBLY)?.to_vec())
 }
 
-/// Compares the elements of vectors of `half` one by one: LLVM 19 has no code that keeps the results
-/// of two together.
+/// Compares the elements of vectors of `half` one by one: LLVM 19 has no code that keeps the
+/// results of two together.
 fn compare_one_by_one(context: Context, module: Module) {
     let builder = LLVMCreateBuilderInContext(context);
     let number = LLVMIntTypeInContext(context, 32);
