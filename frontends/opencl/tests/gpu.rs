@@ -33,7 +33,7 @@ fn both() -> Option<[Setup; 2]> {
     both.map(|(cpu, gpu)| [cpu, gpu])
 }
 
-/// Runs a kernel of these buffers, the first of which is its result, with groups of 64.
+/// Runs a kernel on buffers, with groups of 64. The first buffer is its result.
 fn run<T: Copy + Default>(
     setup: &Setup,
     kernel: cl_kernel,
@@ -197,7 +197,7 @@ fn powers_and_remainders_are_those_of_the_processor() {
     }
 }
 
-/// What both devices give.
+/// The results of both devices.
 fn same<T: Copy + Default + PartialEq + Debug>(
     text: &str,
     name: &str,

@@ -257,7 +257,7 @@ impl<'a> Arrays<'a> {
         Ok(element.shape_of(vec![bytes / size]))
     }
 
-    /// The shape of an output of which nothing is said.
+    /// The shape of an output without --shape and --like.
     fn usual_shape(&self, element: Element) -> Result<Vec<usize>, CommandError> {
         for (path, parameter) in self.inputs().filter(|(path, _)| npy::is_numpy(path)) {
             let shape = file(path)?.shape;

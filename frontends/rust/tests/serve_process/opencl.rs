@@ -17,7 +17,7 @@ pub(crate) struct Devices {
     pub(crate) session: &'static str,
     name: &'static str,
     find: fn() -> quipu::Result<Vec<Device>>,
-    /// What to do if there are none, unless tests may leave them out.
+    /// The advice to a machine without such devices; none if tests may leave them out.
     wanted: fn() -> Option<&'static str>,
 }
 

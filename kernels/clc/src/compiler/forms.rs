@@ -1,4 +1,4 @@
-//! Functions of which LLVM knows vector forms.
+//! Functions with vector forms that LLVM knows.
 //!
 //! Some operations of work-items side by side are other instructions than those of one work-item.
 //!
@@ -22,8 +22,8 @@ pub(super) struct Call {
     pub(super) instruction: Value,
     /// The function.
     pub(super) name: &'static str,
-    /// What is passed to it, of the instruction. It may be what another call has replaced, so this
-    /// is asked when the call is made.
+    /// Gives the call's arguments. Another call may have replaced an operand of the instruction, so
+    /// the arguments are asked for as the call is made.
     pub(super) operands: fn(Value) -> Vec<Value>,
 }
 

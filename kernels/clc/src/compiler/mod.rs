@@ -20,7 +20,7 @@
 //! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
 //! | `words` | vectors of a few bytes that are read and written as one number |
-//! | `forms` | functions of which LLVM knows vector forms |
+//! | `forms` | functions with vector forms that LLVM knows |
 //! | `angles` | sines, cosines and tangents of many numbers at once |
 //! | `division` | whole numbers that are divided many at once |
 //! | `roots` | inverse square roots of many numbers at once |
