@@ -297,6 +297,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     // Over connections that it has. A request for TCP's fast open is one for a new connection.
     (For::Session, &[SYS_sendto], &[&[IsNull(4), Masked(3, MSG_FASTOPEN as u32, 0)]]),
     (For::Session, &[SYS_sendmsg], &[&[Masked(2, MSG_FASTOPEN as u32, 0)]]),
+    // How long the last who closes a connection waits for its bytes (`SO_LINGER`) is not to choose: a
+    // session may give its node a connection to close.
     (
         For::Session,
         &[SYS_setsockopt],
@@ -307,7 +309,6 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Is(1, SOL_SOCKET as u32), Is(2, SO_RCVBUF as u32)],
             &[Is(1, SOL_SOCKET as u32), Is(2, SO_SNDBUF as u32)],
             &[Is(1, SOL_SOCKET as u32), Is(2, SO_KEEPALIVE as u32)],
-            &[Is(1, SOL_SOCKET as u32), Is(2, SO_LINGER as u32)],
             &[Is(1, SOL_SOCKET as u32), Is(2, SO_PASSCRED as u32)],
             &[Is(1, IPPROTO_TCP as u32), Is(2, TCP_NODELAY as u32)],
             &[Is(1, IPPROTO_TCP as u32), Is(2, TCP_KEEPIDLE as u32)],

@@ -363,6 +363,10 @@ const REFUSED_IN_SESSIONS: &[Call] = &[
     ),
     (
         libc::SYS_setsockopt,
+        &[0, libc::SOL_SOCKET as i64, libc::SO_LINGER as i64],
+    ),
+    (
+        libc::SYS_setsockopt,
         &[0, libc::IPPROTO_TCP as i64, libc::TCP_ULP as i64],
     ),
     (
