@@ -194,12 +194,14 @@ impl Clients {
     }
 }
 
-/// The position of the client of this name or fingerprint.
+/// The position of the client of this name or fingerprint. A text that is a fingerprint is nobody's
+/// name: clients name themselves.
 fn position(clients: &[Client], who: &str) -> Result<usize> {
-    let fingerprint = who.parse::<Fingerprint>().ok();
-    let found = clients
-        .iter()
-        .position(|client| client.name == who || Some(client.fingerprint) == fingerprint);
+    let is_it = |client: &Client| match who.parse::<Fingerprint>() {
+        Ok(fingerprint) => client.fingerprint == fingerprint,
+        Err(_) => client.name == who,
+    };
+    let found = clients.iter().position(is_it);
     found.ok_or_else(|| LinkError::BadText {
         what: "the client",
         text: who.to_owned(),
@@ -292,6 +294,31 @@ mod tests {
             "{error}"
         );
         assert_eq!(clients.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn no_client_is_taken_for_another_whose_fingerprint_is_its_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::open(parent.path().join("node")).unwrap();
+        let clients = Clients::of(&folder);
+        let [decoy, other] = ["a", "b"].map(|name| Key::of(&folder, name).unwrap().fingerprint());
+        let locked = folder.lock().unwrap();
+        let now = (Duration::from_secs(5), Duration::from_secs(10));
+        for (key, name) in [(decoy, other.to_string()), (other, "other".to_owned())] {
+            let enrolled = clients.enrol(key, &name, Rights::default(), now, &locked);
+            enrolled.unwrap();
+        }
+        drop(locked);
+        let rights: Rights = "peers=no".parse().unwrap();
+        let granted = clients.grant(&other.to_string(), rights).unwrap();
+        assert_eq!(granted.fingerprint, other);
+        let revoked = clients.revoke(&other.to_string()).unwrap();
+        assert_eq!(revoked.fingerprint, other);
+        assert!(clients.revoke(&other.to_string()).is_err());
+        assert_eq!(
+            clients.revoke(&decoy.to_string()).unwrap().fingerprint,
+            decoy
+        );
     }
 
     #[test]

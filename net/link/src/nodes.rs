@@ -129,8 +129,8 @@ impl Nodes {
     }
 }
 
-/// Checks that a node may have this name where nodes are listed by name: with commas between them,
-/// or `all` for all.
+/// Checks that a node may have this name where nodes are named: by name, address or fingerprint,
+/// with commas between them, or `all` for all.
 ///
 /// # Errors
 /// If it may not.
@@ -139,6 +139,9 @@ pub fn check_name(name: &str) -> Result<()> {
         "all" => "means all nodes; choose another name",
         name if name.trim().is_empty() => "is no name; choose another",
         name if name.contains(',') => "would be several nodes; choose a name without commas",
+        // A dishonest node would be taken for another, which is named so.
+        name if check_address(name).is_ok() => "is an address; choose a name without a port",
+        name if name.parse::<Fingerprint>().is_ok() => "is a fingerprint; choose another name",
         _ => return Ok(()),
     };
     Err(LinkError::BadText {
@@ -210,18 +213,20 @@ mod tests {
     }
 
     #[test]
-    fn no_node_is_called_what_means_several() {
+    fn no_node_is_called_what_means_several_or_another() {
         let parent = tempfile::tempdir().unwrap();
         let folder = Folder::open(parent.path().join("client")).unwrap();
         let nodes = Nodes::of(&folder);
         let [a, b] = ["a", "b"].map(|name| Key::of(&folder, name).unwrap().fingerprint());
-        for name in ["all", "a,b", "", " "] {
+        for name in ["all", "a,b", "", " ", "one:7", "[::1]:7", &b.to_string()] {
             assert!(check_name(name).is_err(), "{name}");
         }
         check_name("a b").unwrap();
         // A node may call itself anything.
         assert_eq!(nodes.remember(a, "one:7", "all").unwrap().name, "all-2");
         assert_eq!(nodes.remember(b, "two:7", "a,b").unwrap().name, "a b");
+        let named = nodes.remember(b, "two:7", "one:7").unwrap();
+        assert_eq!(named.name, "one:7-2");
     }
 
     #[test]
