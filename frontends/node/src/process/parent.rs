@@ -61,6 +61,8 @@ pub(super) struct Hosted {
     pub(super) scratch: PathBuf,
     /// It had more than it may at the last look.
     pub(super) is_suspect: AtomicBool,
+    /// The time of the last look at its files.
+    pub(super) looked: Mutex<Option<Instant>>,
     /// It was told to end.
     pub(super) is_told: AtomicBool,
     /// The reason for which it was first told to end, if it was.
@@ -562,6 +564,7 @@ impl Processes {
             limits: *limits,
             scratch: scratch.clone(),
             is_suspect: AtomicBool::new(false),
+            looked: Mutex::default(),
             is_told: AtomicBool::new(false),
             told: Mutex::default(),
             has_peers,

@@ -2,12 +2,15 @@
 //! a process alone, and it may start others.
 //!
 //! 1. While there are sessions, a thread looks at all processes of each session's group once a
-//!    second: how many processes and threads, their memory, the files that they have written, with
-//!    those that they have unlinked and still have open or mapped, and whether the system still
-//!    ends them before others where memory runs out.
+//!    second: how many processes and threads, their memory, and whether the system still ends them
+//!    before others where memory runs out.
 //! 2. It looks at once if many have been started on the machine meanwhile, which takes one small
 //!    file to see.
-//! 3. A session that has more than its limits at two looks, or the one that has the most of a
+//! 3. Between these looks it looks at the files of one session after the other: those that are in
+//!    its folder, and those that its processes have unlinked and still have open or mapped. That
+//!    takes time, which a session can make long. So the next session is one of the client that has
+//!    waited longest.
+//! 4. A session that has more than its limits at two looks, or the one that has the most of a
 //!    client whose sessions have more together than it may, is told so and ends; if it has not by
 //!    the next look, its keeper ends it. One that has too many processes is killed at once. (At a
 //!    single look a process that is about to become a compiler may have all that its parent has.)
@@ -76,6 +79,9 @@ const MEMORY: u64 = 2 * OWN_MEMORY;
 
 /// Mappings of a session's processes, at most: each look goes through them.
 const MAPPINGS: usize = 1 << 18;
+
+/// Open files of a session's processes, at most, for the same reason.
+const OPEN: usize = 1 << 14;
 
 /// Bytes, and files and folders, that a session's processes may leave in its own folder.
 const WRITTEN: (u64, usize) = (1 << 30, 1 << 14);
@@ -223,7 +229,7 @@ fn taken(file: &Metadata) -> u64 {
 /// # Errors
 /// If there is more of these than anybody needs, or a process does not let others look.
 fn unlinked(processes: &[u32], folder: &Path) -> Result<HashMap<u64, u64>, &'static str> {
-    let (mut all, mut mappings) = (HashMap::new(), 0);
+    let (mut all, mut open, mut mappings) = (HashMap::new(), 0, 0);
     // As the system writes it.
     let Ok(folder) = folder.canonicalize() else {
         return Ok(all);
@@ -232,10 +238,13 @@ fn unlinked(processes: &[u32], folder: &Path) -> Result<HashMap<u64, u64>, &'sta
         let Some((face, _)) = face(*process) else {
             continue;
         };
-        let open = unlinked_open(&face, &folder, &mut all);
-        let seen = open.and_then(|()| unlinked_mapped(&face, &folder, &mut all));
+        let seen = unlinked_open(&face, &folder, &mut all)
+            .and_then(|open| Ok((open, unlinked_mapped(&face, &folder, &mut all)?)));
         match seen {
-            Ok(more) => mappings += more,
+            Ok((more_open, more_mappings)) => {
+                open += more_open;
+                mappings += more_mappings;
+            }
             // Or it has just ended.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 if self::face(*process).is_some() {
@@ -244,6 +253,9 @@ fn unlinked(processes: &[u32], folder: &Path) -> Result<HashMap<u64, u64>, &'sta
             }
             Err(_) => {}
         }
+        if open > OPEN {
+            return Err("its processes have more open files together than a session may");
+        }
         if mappings > MAPPINGS {
             return Err("its processes have more mappings than a session may");
         }
@@ -251,10 +263,13 @@ fn unlinked(processes: &[u32], folder: &Path) -> Result<HashMap<u64, u64>, &'sta
     Ok(all)
 }
 
-/// Adds those files without a name, on a folder's file system, that a process has open.
-fn unlinked_open(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io::Result<()> {
+/// Adds those files without a name, on a folder's file system, that a process has open. Gives the
+/// number of all that it has open.
+fn unlinked_open(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io::Result<usize> {
     let device = std::fs::metadata(folder)?.dev();
+    let mut count = 0;
     for entry in std::fs::read_dir(face.join("fd"))?.flatten() {
+        count += 1;
         // That of the file, and not of the link.
         match std::fs::metadata(entry.path()) {
             Ok(file) if file.is_file() && file.nlink() == 0 && file.dev() == device => {
@@ -265,7 +280,7 @@ fn unlinked_open(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io:
             Ok(_) | Err(_) => {}
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Adds those files of a folder without a name that a process has mapped, as large as a file may be
@@ -380,22 +395,41 @@ fn tasks() -> u64 {
 /// Looks after the sessions' processes for as long as there are any.
 pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
     let (mut before, mut last, mut suspects) = (tasks(), Instant::now(), false);
+    let mut has_looked = false;
     loop {
-        std::thread::sleep(GLANCING);
+        if !has_looked {
+            std::thread::sleep(GLANCING);
+        }
         let Some(processes) = processes.upgrade() else {
             return;
         };
-        let now = tasks();
-        if suspects || now > before + many() || last.elapsed() >= LOOKING {
+        let (now, since) = (tasks(), last.elapsed());
+        if suspects && since >= GLANCING || now > before + many() || since >= LOOKING {
             suspects = judge(processes.count());
             last = Instant::now();
             before = tasks();
         }
         before = before.min(now);
+        has_looked = processes.look_at_files();
         if processes.are_over() {
             return;
         }
     }
+}
+
+/// The session whose files are looked at next, of these clients and last looks: one that was not
+/// looked at for a while, of the client of whose sessions none was for longest.
+fn next(all: &[(Fingerprint, Option<Instant>)], now: Instant) -> Option<usize> {
+    let mut latest: HashMap<Fingerprint, Option<Instant>> = HashMap::new();
+    for (client, looked) in all {
+        let latest = latest.entry(*client).or_default();
+        *latest = (*latest).max(*looked);
+    }
+    let is_due = |looked: Option<Instant>| {
+        looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOKING)
+    };
+    let due = (0..all.len()).filter(|one| is_due(all[*one].1));
+    due.min_by_key(|one| (latest[&all[*one].0], all[*one].1))
 }
 
 /// What a session was seen to have: the system's memory, buffers, and threads.
@@ -449,8 +483,7 @@ fn beyond_together(all: &[Seen]) -> HashMap<usize, &'static str> {
 /// A session, the bytes of its processes, and these.
 type Found = (Arc<Hosted>, u64, Members);
 
-/// Looks at what sessions have, which may take as long as they have files. True if that is to be
-/// done again soon.
+/// Looks at what sessions have, but for their files. True if that is to be done again soon.
 fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
     for (session, mut bytes, members) in found {
@@ -470,13 +503,6 @@ fn judge(found: Vec<Found>) -> bool {
         let is_beyond = bytes > most || session.has_run_out();
         if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
             session.end_by_limit("its processes have more memory than a session may");
-        }
-        match unlinked(&processes, &session.scratch) {
-            Ok(unlinked) if is_overfull(&session.scratch, &unlinked) => {
-                session.end_by_limit("its processes have written more files than a session may");
-            }
-            Err(text) if begun.is_some_and(|begun| begun.is_open) => session.end_by_limit(text),
-            Ok(_) | Err(_) => {}
         }
         suspects |= is_beyond;
         seen.push(Seen {
@@ -518,7 +544,38 @@ impl Processes {
     }
 }
 
+impl Processes {
+    /// Looks at the files of the session whose turn it is. False if it is nobody's.
+    fn look_at_files(&self) -> bool {
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        let last = sessions
+            .iter()
+            .map(|one| (one.client, *locked(&one.looked)));
+        let Some(number) = next(&last.collect::<Vec<_>>(), Instant::now()) else {
+            return false;
+        };
+        sessions[number].look_at_files();
+        *locked(&sessions[number].looked) = Some(Instant::now());
+        true
+    }
+}
+
 impl Hosted {
+    /// Ends the session if there are more of its files than it may have.
+    fn look_at_files(&self) {
+        // Those that it has now: numbers of processes that have ended are others'.
+        let members = members(self.group().into_iter()).into_values().next();
+        let processes = members.map_or_else(Vec::new, |members| members.processes);
+        let is_open = self.begun.get().is_some_and(|begun| begun.is_open);
+        match unlinked(&processes, &self.scratch) {
+            Ok(unlinked) if is_overfull(&self.scratch, &unlinked) => {
+                self.end_by_limit("its processes have written more files than a session may");
+            }
+            Err(text) if is_open => self.end_by_limit(text),
+            Ok(_) | Err(_) => {}
+        }
+    }
+
     /// Ends a session and all that it has started, which nobody in it hears of before.
     pub(super) fn end_at_once(&self, text: &str) {
         quietly(|| tracing::warn!(text, "a session is ended"));
@@ -644,6 +701,53 @@ mod tests {
         all[2].has[2] -= 1;
         assert!(ended(&all).is_empty());
         assert!(ended(&[]).is_empty());
+    }
+
+    #[test]
+    fn no_client_makes_the_files_of_anothers_session_wait_for_those_of_all_its_own() {
+        let [many, one] = [1, 2].map(|byte| Fingerprint::of_bytes([byte; 32]));
+        let mut all = vec![(many, None); 64];
+        all.push((one, None));
+        let mut now = Instant::now();
+        let mut turns = Vec::new();
+        while let Some(turn) = next(&all, now) {
+            // Each look takes a while.
+            now += LOOKING / 4;
+            all[turn].1 = Some(now);
+            turns.push(turn);
+            if turns.len() == 300 {
+                break;
+            }
+        }
+        let of_one = (0..turns.len()).filter(|turn| turns[*turn] == 64);
+        let of_one: Vec<usize> = of_one.collect();
+        assert!(of_one[0] <= 1);
+        assert!(of_one.windows(2).all(|two| two[1] - two[0] <= 6));
+        // And each of the others has its turn.
+        assert!((0..64).all(|session| turns.contains(&session)));
+        all.iter_mut().for_each(|(_, looked)| *looked = Some(now));
+        assert_eq!(next(&all, now), None);
+        assert_eq!(next(&[], now), None);
+    }
+
+    #[test]
+    fn processes_that_have_very_many_files_open_have_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = fork(|| {
+            for _ in 0..500 {
+                // SAFETY: it takes a number.
+                unsafe { libc::dup(0) };
+            }
+        });
+        let has_all =
+            || std::fs::read_dir(format!("/proc/{child}/fd")).is_ok_and(|all| all.count() > 500);
+        while !has_all() {
+            std::thread::yield_now();
+        }
+        let look = |times| unlinked(&vec![child; times], folder.path());
+        assert!(look(1).is_ok());
+        assert!(look(OPEN / 500 + 1).is_err_and(|text| text.contains("open files")));
+        end(child);
     }
 
     #[test]

@@ -112,6 +112,7 @@ fn hosted_by(keeper: Child) -> (Hosted, OwnedFd) {
         limits: Limits::default(),
         scratch: PathBuf::new(),
         is_suspect: AtomicBool::new(false),
+        looked: Mutex::default(),
         is_told: AtomicBool::new(false),
         told: Mutex::default(),
         number: 0,
