@@ -7,6 +7,7 @@
 //! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices | Landlock |
+//! | see the connections that its node makes for it | Landlock, which leaves out other processes' folders below `/proc`; a network namespace |
 //! | find the node's key | Landlock, a mount namespace |
 //! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp, a user namespace |
 //! | change modes, owners or times of the user's files, or the priority of the user's other processes | seccomp |
@@ -47,8 +48,8 @@
 use super::namespaces;
 use crate::limits::Limits;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use quipu_scheduler::panics::quietly;
 use quipu_system_calls::{Filters, Role};
@@ -57,7 +58,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// The folders that may be read and run from: libraries, compilers and their needs. Not those where
-/// anybody keeps keys.
+/// anybody keeps keys, nor what `/sys` shows to root alone, such as the kernel's traces.
 const READABLE: &[&str] = &[
     "/usr",
     "/lib",
@@ -65,8 +66,14 @@ const READABLE: &[&str] = &[
     "/lib64",
     "/bin",
     "/opt",
-    "/proc",
-    "/sys",
+    "/sys/bus",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/devices",
+    "/sys/firmware/devicetree",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm",
+    "/sys/module",
     "/etc/OpenCL",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
@@ -75,6 +82,27 @@ const READABLE: &[&str] = &[
     "/etc/nvidia",
     "/run/opengl-driver",
     "/nix/store",
+];
+
+/// The parts of `/proc` that may be read: on this process, and on the machine. Not those on other
+/// processes: those of the node's show the connections that it makes for a session, and so what
+/// answers in its networks.
+const PROCESS: &[&str] = &[
+    "/proc/self",
+    "/proc/bus",
+    "/proc/cgroups",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/driver",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/modules",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/vmstat",
 ];
 
 /// Devices that may be used.
@@ -479,6 +507,17 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
         .map(|entry| entry.path());
     let zeros = has_nvidia().then(|| PathBuf::from(ZEROS));
+    let of_process: Vec<_> = PROCESS
+        .iter()
+        .filter_map(|path| Some((PathFd::new(path).ok()?, Path::new(path).is_dir())))
+        .collect();
+    let read_process = of_process.iter().map(|(part, is_folder)| {
+        let read = match is_folder {
+            true => AccessFs::ReadFile | AccessFs::ReadDir,
+            false => AccessFs::ReadFile.into(),
+        };
+        Ok::<_, RulesetError>(PathBeneath::new(part.as_fd(), read))
+    });
     let written: Vec<PathBuf> = DEVICES
         .iter()
         .map(PathBuf::from)
@@ -495,6 +534,7 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
             .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(readable, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(libraries(), AccessFs::from_read(abi)))?
+            .add_rules(read_process)?
             .add_rules(of_threads)?
             .add_rules(path_beneath_rules(written, AccessFs::from_all(abi)))?
             .restrict_self()?;
@@ -502,7 +542,7 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     };
     let status = restrict().map_err(|error| Kept::NotAtAll(error.to_string()))?;
     // Open as long as the process lasts.
-    std::mem::forget(threads);
+    std::mem::forget((threads, of_process));
     match status {
         RulesetStatus::FullyEnforced => Ok(()),
         RulesetStatus::PartiallyEnforced => {

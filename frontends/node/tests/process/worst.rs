@@ -248,7 +248,14 @@ pub(super) fn pry() -> Result<(), String> {
             done.push(format!("read {name}"));
         }
     }
-    for file in ["mem", "environ", "maps", "root/etc/passwd"] {
+    for file in [
+        "mem",
+        "environ",
+        "maps",
+        "root/etc/passwd",
+        "net/tcp",
+        "stat",
+    ] {
         let opened = std::fs::File::open(format!("/proc/{node}/{file}"));
         let mut byte = [0];
         // Some can be opened, and are empty then.
@@ -258,7 +265,7 @@ pub(super) fn pry() -> Result<(), String> {
             done.push(format!("looked into the node's {file}"));
         }
     }
-    for file in ["/etc/passwd", "/root", "/home"] {
+    for file in ["/etc/passwd", "/root", "/home", "/sys/kernel", "/proc/1"] {
         if std::fs::File::open(file).is_ok() {
             done.push(format!("opened {file}"));
         }
@@ -560,7 +567,10 @@ pub(super) fn do_as_drivers_do() -> Result<(), String> {
     thread.join().unwrap();
     for file in [
         "/proc/self/maps",
+        "/proc/thread-self/status",
+        "/proc/cpuinfo",
         "/proc/devices",
+        "/proc/meminfo",
         "/sys/devices/system/cpu/online",
     ] {
         tried(file, std::fs::read(file).map(drop));
