@@ -8,7 +8,9 @@ use quipu_scheduler::driver::Notification;
 use quipu_scheduler::{
     Context, Device, DeviceProperties, Driver, Event, QueueOptions, Request, UserEvent,
 };
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 
 mod devices;
 
@@ -85,4 +87,33 @@ fn a_long_chain_of_content_sizes_needs_no_deeper_stack() {
     let thread = std::thread::Builder::new().stack_size(STACK);
     let drops = thread.spawn(move || drop(first)).unwrap();
     drops.join().unwrap();
+}
+
+/// A waker that completes an event.
+struct Completes(Mutex<Option<UserEvent>>);
+
+impl Wake for Completes {
+    fn wake(self: Arc<Self>) {
+        let event = self.0.lock().unwrap().take();
+        event.into_iter().for_each(UserEvent::complete);
+    }
+}
+
+#[test]
+fn a_long_chain_of_wakers_needs_no_deeper_stack() {
+    let first = UserEvent::new();
+    let mut last = first.event();
+    let mut futures = Vec::new();
+    for _ in 0..CHAINS * LENGTH / 16 {
+        let next = UserEvent::new();
+        let event = next.event();
+        let waker = Waker::from(Arc::new(Completes(Mutex::new(Some(next)))));
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(Pin::new(&mut last).poll(&mut context).is_pending());
+        futures.push(std::mem::replace(&mut last, event));
+    }
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let completes = thread.spawn(move || first.complete()).unwrap();
+    completes.join().unwrap();
+    assert!(last.is_complete());
 }

@@ -44,7 +44,7 @@ pub const MOST_LISTED: usize = usually((1 << 25) - 1, 1 << 12);
 /// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
 pub const MOST_WAITS: u32 = usually(64, 64) as u32;
 
-/// Callbacks of finished events that are called inside of each other, as above.
+/// Callbacks of finished events, and wakers, that are called inside of each other, as above.
 pub const MOST_AT_ONCE: u32 = usually(16, 2) as u32;
 
 /// Commands per page of a queue's progress: the number that fits in 4 KiB behind the header.

@@ -8,6 +8,8 @@
 //!    ([`serve`](super::serve)). Commands that become ready meanwhile are *gathered*. Threads that
 //!    sleep are told as they are found; wakers and callbacks are *noted* ([`announce`]). Wakers are
 //!    called after all of this ([`wake`]). A waker that waits has the following ones called first.
+//!    The wakers of events that a waker ends are called inside of it, as long as there are not too
+//!    many inside of each other.
 //! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
 //!    after that in there, since wakers are told of them. Those that own a user's values are the
 //!    last, for a destructor may wait for any of the others ([`run_destructors`]). The commands
@@ -176,6 +178,9 @@ thread_local! {
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// Callbacks of finished events that this thread is inside of, each called by the one before.
     static AT_ONCE: Cell<u32> = const { Cell::new(0) };
+    /// Wakers that this thread is inside of, each called by the one before, since its innermost
+    /// wait began.
+    static WOKEN: Cell<u32> = const { Cell::new(0) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
     /// The condition that the innermost of them waits for. None outside of them, and where nothing
@@ -476,10 +481,11 @@ pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
 /// Calls the wakers that were noted, but for those of the waker that this thread is inside of:
 /// their turn comes when that has returned, or while it waits. Where this thread gathers, or a
 /// driver is told of commands, the turn of all comes when it is through with that: a waker may wait
-/// for a command that is gathered, or that the driver has in hand.
+/// for a command that is gathered, or that the driver has in hand. Inside of too many wakers, the
+/// loop that has called the innermost one goes on with these, and so does a wait.
 pub(crate) fn wake() {
     let depth = DRAINING.get();
-    if !matches!(depth, 0 | WAITING) && depth != WAKING_AT.get() {
+    if !matches!(depth, 0 | WAITING) && depth != WAKING_AT.get() || WOKEN.get() == MOST_AT_ONCE {
         return;
     }
     while let Some(waker) = take_waker() {
@@ -492,7 +498,9 @@ pub(crate) fn wake() {
 fn call_waker(waker: &Observer) {
     let noted = CALLED.get() + edit(&CALLS, |calls| calls.len()) as u64;
     let left = LEFT_END.replace(noted);
+    let outer = WOKEN.replace(WOKEN.get() + 1);
     fire(waker);
+    WOKEN.set(outer);
     LEFT_END.set(left);
 }
 
@@ -624,6 +632,7 @@ pub(crate) struct BlockingWait<'a> {
     calling: bool,
     kept: u32,
     waits: u32,
+    woken: u32,
     others_end: u64,
     left_end: u64,
     outer: Option<&'static dyn Fn() -> bool>,
@@ -636,6 +645,7 @@ impl Drop for BlockingWait<'_> {
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
+        WOKEN.set(self.woken);
         OTHERS_END.set(self.others_end);
         LEFT_END.set(self.left_end);
         DRAINING.set(self.draining);
@@ -663,6 +673,7 @@ pub(crate) fn enter_blocking_wait<'a>(
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
+        woken: WOKEN.get(),
         others_end: OTHERS_END.get(),
         left_end: LEFT_END.get(),
         outer: HAPPENED.get(),
@@ -684,6 +695,7 @@ pub(crate) fn enter_blocking_wait<'a>(
             .into());
         }
         WAITS.set(outer.waits + 1);
+        WOKEN.set(0);
         DRAINING.set(0);
         hand_over_ready();
     }
