@@ -102,17 +102,29 @@ thread_local! {
 }
 
 /// Marks, while it lives, that this thread is in a wait.
-struct Current(*const Waiter<'static>);
+struct Current<'a> {
+    waiter: &'a Waiter<'a>,
+    outer: *const Waiter<'static>,
+}
 
-impl Current {
-    fn enter(waiter: &Waiter<'_>) -> Self {
-        Self(CURRENT.replace(std::ptr::from_ref(waiter).cast()))
+impl<'a> Current<'a> {
+    fn enter(waiter: &'a Waiter<'a>) -> Self {
+        Self {
+            waiter,
+            outer: CURRENT.replace(std::ptr::from_ref(waiter).cast()),
+        }
     }
 }
 
-impl Drop for Current {
+impl Drop for Current<'_> {
+    /// Others may have unparked the thread for reasons of the program's own. A wait that has slept
+    /// has taken note of that in the program's place, and so the program's next
+    /// [park](std::thread::park) returns at once.
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        CURRENT.set(self.outer);
+        if self.waiter.watch.has_slept.get() {
+            std::thread::current().unpark();
+        }
     }
 }
 
@@ -160,6 +172,7 @@ struct Watch {
     due: Cell<Duration>,
     looks: Cell<usize>,
     is_logged: Cell<bool>,
+    has_slept: Cell<bool>,
     /// For these, commands that other threads enqueue later are flushed.
     demands: RefCell<SmallVec<[FlushDemand; 1]>>,
     /// The reason for which it would never end, once that is found out.
@@ -450,6 +463,7 @@ impl<'a> Waiter<'a> {
     fn until_look(&self) -> Duration {
         let whole = self.whole();
         let watch = &whole.watch;
+        watch.has_slept.set(true);
         if watch.entry.borrow().is_none() && !whole.is_done() {
             // Of a thread that is inside of a command, it is entered already.
             let _ = whole.enter(0);

@@ -5,11 +5,13 @@ use super::cases;
 use crate::Fixture;
 use crate::support::*;
 use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::event::wait_graph;
 use quipu_scheduler::{Clock, Event, Phase, QueueOptions, UserEvent};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -26,6 +28,7 @@ cases! {
         a_dropped_future_lets_go_of_its_waker,
         futures_of_what_is_over_are_ready,
         who_waits_for_any_waits_for_the_host_too,
+        who_is_unparked_as_it_waits_is_so_afterwards,
         timestamps_are_in_order,
         no_timestamps_unless_asked_for,
         phases;
@@ -250,6 +253,31 @@ const TIMED: QueueOptions = QueueOptions {
     profiling: true,
     ..OUT_OF_ORDER
 };
+
+/// A thread that is unparked for a reason of the program's own does not know whether it waits.
+fn who_is_unparked_as_it_waits_is_so_afterwards(fixture: &dyn Fixture) {
+    const SLEEPER: &str = "is unparked as it waits";
+    /// For what comes at once, or never.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let stage = Stage::new(fixture);
+    let gate = UserEvent::new();
+    let event = nothing(&stage.out_of_order(), &[], &[gate.event()]);
+    let (tell, told) = channel();
+    let sleeper = move || {
+        std::thread::current().unpark();
+        event.wait().unwrap();
+        std::thread::park();
+        tell.send(()).unwrap();
+    };
+    let thread = std::thread::Builder::new().name(SLEEPER.to_owned());
+    let thread = thread.spawn(sleeper).unwrap();
+    while !wait_graph().contains(SLEEPER) {
+        std::thread::yield_now();
+    }
+    gate.complete();
+    told.recv_timeout(PATIENCE).expect("it stays parked");
+    thread.join().unwrap();
+}
 
 fn timestamps_are_in_order(fixture: &dyn Fixture) {
     let stage = Stage::new(fixture);
