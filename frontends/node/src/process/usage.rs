@@ -600,6 +600,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::process::CommandExt;
     use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+    use std::sync::{Mutex, MutexGuard};
 
     #[test]
     fn all_processes_of_a_group_count_and_what_they_share_counts_once() {
@@ -732,6 +733,7 @@ mod tests {
 
     #[test]
     fn processes_that_have_very_many_files_open_have_too_many() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let child = fork(|| {
             for _ in 0..500 {
@@ -752,6 +754,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_too_many_files_or_bytes_is_overfull() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::create_dir(&path).unwrap();
@@ -785,6 +788,13 @@ mod tests {
             std::fs::File::create(path.join(number.to_string())).unwrap();
         }
         assert!(overfull(&[]));
+    }
+
+    /// Held by tests that start processes, or open files that have no name: a process would inherit
+    /// those of other tests.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        locked(&ALONE)
     }
 
     /// Starts a process that does this, and then nothing.
@@ -826,6 +836,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_mapped_and_neither_open_nor_found_counts_as_one_of_any_size() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a file");
         let make = || {
@@ -853,6 +864,7 @@ mod tests {
 
     #[test]
     fn a_process_whose_first_thread_has_ended_has_what_its_others_have() {
+        let _alone = alone();
         const BYTES: u64 = 64 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("open");
@@ -884,6 +896,7 @@ mod tests {
 
     #[test]
     fn who_does_not_let_others_look_is_found_out() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let child = fork(|| {
             // As a program that nobody may read.
@@ -914,6 +927,7 @@ mod tests {
 
     #[test]
     fn memory_that_says_where_memory_is_counts() {
+        let _alone = alone();
         const BYTES: usize = 16 << 30;
         let child = fork(|| {
             let kept = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
