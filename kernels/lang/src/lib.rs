@@ -177,8 +177,8 @@ pub use level::FeatureLevel;
 pub use number::{Complex, Float, Integer, Number, Scalar, Signed, Wide, bf16, f16};
 pub use partition::{
     Atomically, BlockParts, BlockTilePlan, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, Each,
-    EachOwnRow, EachPlaced, EachRow, IterMut, Own, OwnBlockTile, OwnElements, OwnRows, OwnTile,
-    Partition, RawMut, RowParts, Unpartitioned, View,
+    EachOwnRow, EachPlaced, EachRow, IterMut, Own, OwnBlockTile, OwnElements, OwnPart, OwnRows,
+    OwnTile, OwnZip, Partition, RawMut, RowParts, Unpartitioned, View,
 };
 pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
 pub use random::{Philox, Uniform, box_muller, philox4x32};

@@ -10,6 +10,7 @@
 
 use crate::division::WorkDivision;
 use crate::extent::{Extent, Vector, each_dimension};
+use crate::partition::{OwnPart, OwnZip};
 
 /// A box of positions inside an extent: from `start`, inclusive, to `end`, exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +151,32 @@ pub struct Indices<const D: usize> {
     rows: Rows<D>,
     next: usize,
     end: usize,
+}
+
+impl<const D: usize> Indices<D> {
+    /// The thread's own elements of an output beside them.
+    ///
+    /// # Panics
+    /// If that output has another extent.
+    #[track_caller]
+    #[inline(always)]
+    pub fn zip<B: OwnPart<D>>(self, other: B) -> OwnZip<Self, B::Itself> {
+        OwnZip::new(self, other.itself())
+    }
+}
+
+impl<const D: usize> OwnPart<D> for Indices<D> {
+    type Itself = Self;
+
+    #[inline(always)]
+    fn itself(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn whole(&self) -> Extent<D> {
+        self.rows.region.extent
+    }
 }
 
 impl<const D: usize> Iterator for Indices<D> {

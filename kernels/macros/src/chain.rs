@@ -153,9 +153,10 @@ impl Writer {
         let span = call.method.span();
         // Adapters without closures are applied to the iterator that is gone over, where the
         // closures make no difference.
-        let adapted = |over: Expr, arguments: Punctuated<Expr, Token![,]>| {
+        let adapted = |over: Expr, method: Ident, arguments: Punctuated<Expr, Token![,]>| {
             Expr::MethodCall(ExprMethodCall {
                 receiver: Box::new(over),
+                method,
                 args: arguments,
                 ..call.clone()
             })
@@ -175,7 +176,10 @@ impl Writer {
             "rev" | "skip" | "take" | "step_by"
                 if !stages.is_empty() && stages.iter().all(Stage::is_of_items) =>
             {
-                return (adapted(over, call.args.clone()), stages);
+                return (
+                    adapted(over, call.method.clone(), call.args.clone()),
+                    stages,
+                );
             }
             "zip" if let Some(other) = call.args.first() => {
                 let (other, of_other) = self.chain(other);
@@ -183,7 +187,13 @@ impl Writer {
                 if stages.is_empty() && of_other.is_empty() || !all.all(Stage::keeps_all) {
                     return none();
                 }
-                let over = adapted(over, std::iter::once(other).collect());
+                // Behind closures a thread's own elements do not tell natively of which extent they
+                // are.
+                let method = match stages.is_empty() {
+                    true => call.method.clone(),
+                    false => Ident::new("zip_behind", span),
+                };
+                let over = adapted(over, method, std::iter::once(other).collect());
                 return (over, vec![Stage::Zipped(span, [stages, of_other])]);
             }
             _ => return none(),
@@ -323,7 +333,9 @@ impl Writer {
         let (captured, function) = function.unwrap_or_default();
         let begins = quote!(let #total = #begins; #counted #captured);
         let iterator = &call.receiver;
-        let looped = self.looped(span, None, iterator, &begins, |this, item| match consumer {
+        let counts = matches!(consumer, Consumer::Position).then_some(span);
+        let begins = (&begins, counts);
+        let looped = self.looped(span, None, iterator, begins, |this, item| match consumer {
             Consumer::Sum => quote_spanned!(span=> __quipu::add(#total, #item)),
             Consumer::Product => quote_spanned!(span=> __quipu::multiply(#total, #item)),
             Consumer::Count => {
@@ -375,14 +387,14 @@ impl Writer {
     }
 
     /// A loop over an iterator: statements, of which the last gives nothing. The beginning is
-    /// written between the expression that it goes over and the loop; the body is told the name of
-    /// an item.
+    /// written between the expression that it goes over and the loop, with the place of what counts
+    /// the items, if anything does. The body is told the name of an item.
     pub(crate) fn looped(
         &mut self,
         span: Span,
         label: Option<&Label>,
         iterator: &Expr,
-        begins: &TokenStream,
+        (begins, counts): (&TokenStream, Option<Span>),
         body: impl FnOnce(&mut Self, &Ident) -> TokenStream,
     ) -> TokenStream {
         let (over, stages) = self.chain(iterator);
@@ -405,9 +417,17 @@ impl Writer {
                 __quipu::end_loop(#token)
             );
         }
-        let source = self.fresh("source");
+        let counts = counts.or_else(|| {
+            stages.iter().find_map(|stage| match stage {
+                Stage::Counted(span) => Some(*span),
+                _ => None,
+            })
+        });
+        let source = self.fresh_at("source", counts.unwrap_or(span));
+        let counts = counts.map(|span| quote_spanned!(span=> __quipu::counted_alike(#source);));
         quote_spanned!(span=>
             let #source = __quipu::iterator(#over);
+            #counts
             #before
             #begins
             let (#token, #first) = __quipu::begin_for(#source);

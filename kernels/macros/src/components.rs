@@ -5,6 +5,7 @@
 use proc_macro2::Span;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, ExprForLoop, ExprMethodCall, Ident, Local, Pat, Path, Stmt, parse_quote,
@@ -76,6 +77,28 @@ fn name_arrays(pattern: &mut Pat, arrays: &mut Vec<(Ident, Pat)>) {
         }
         _ => {}
     }
+}
+
+/// True if a body asks for the index in the grid of its thread, or of that one's first element.
+pub(crate) fn asks_for_place(body: &Block, acc: &Ident) -> bool {
+    struct Asked<'a>(&'a Ident, bool);
+    impl<'ast> Visit<'ast> for Asked<'_> {
+        fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+            let is_named = |of: Option<&Expr>, name: &str| {
+                matches!(of, Some(Expr::Path(path))
+                    if path.path.segments.last().is_some_and(|last| last.ident == name))
+            };
+            let arguments = [call.args.first(), call.args.get(1)];
+            self.1 |= call.method == "index"
+                && matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident(self.0))
+                && is_named(arguments[0], "Grid")
+                && (is_named(arguments[1], "Threads") || is_named(arguments[1], "Elements"));
+            visit::visit_expr_method_call(self, call);
+        }
+    }
+    let mut asked = Asked(acc, false);
+    asked.visit_block(body);
+    asked.1
 }
 
 /// True if a call is `acc.index(Grid, Threads)`, or its like.

@@ -342,7 +342,7 @@ impl Writer {
             span,
             label,
             &each.expr,
-            &TokenStream::new(),
+            (&TokenStream::new(), None),
             |this, item| {
                 this.scoped(|this| {
                     let bound = this.bind_pattern(&each.pat, item);

@@ -8,7 +8,7 @@ use syn::{
     WherePredicate, parse_quote,
 };
 
-use crate::components::take_components;
+use crate::components::{asks_for_place, take_components};
 use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
@@ -194,6 +194,10 @@ fn written(
     }
     let krate = &options.krate;
     let generics = with_data_bounds(&signature.generics, krate);
+    let bounds = options.launch_bounds(
+        asks_for_place(&item.block, &acc.name),
+        acc.waits == Waits::Grid,
+    );
     Ok(Kernel {
         krate,
         item,
@@ -201,7 +205,7 @@ fn written(
         acc,
         parameters,
         generics,
-        bounds: options.launch_bounds(),
+        bounds,
         ignored,
     }
     .written())

@@ -74,9 +74,16 @@ impl Options {
         self.bounds.iter().find(|(known, _)| known == name)
     }
 
-    /// The bounds of a kernel's blocks, as a `LaunchBounds`; none if there are none.
-    pub(crate) fn launch_bounds(&self) -> Option<TokenStream> {
+    /// The bounds of a kernel's launches, as a `LaunchBounds`; none if there are none. A kernel that
+    /// asks for its place in the grid has one element for each thread.
+    pub(crate) fn launch_bounds(
+        &self,
+        asks_for_place: bool,
+        is_of_grid: bool,
+    ) -> Option<TokenStream> {
         let krate = &self.krate;
+        let place =
+            asks_for_place.then(|| quote!(one_element_each: true, is_of_grid: #is_of_grid,));
         let fields = self.bounds.iter().map(|(name, value)| {
             let value = match value {
                 // One number is a block of one dimension.
@@ -87,8 +94,8 @@ impl Options {
             };
             quote_spanned!(value.span()=> #name: ::core::option::Option::Some(#value))
         });
-        (!self.bounds.is_empty()).then(|| {
-            quote!(#krate::__macro::LaunchBounds { #(#fields,)* ..#krate::__macro::LaunchBounds::NONE })
+        (asks_for_place || !self.bounds.is_empty()).then(|| {
+            quote!(#krate::__macro::LaunchBounds { #(#fields,)* #place ..#krate::__macro::LaunchBounds::NONE })
         })
     }
 }

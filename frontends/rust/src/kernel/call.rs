@@ -285,7 +285,7 @@ unsafe impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> L
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         match self.arguments.elements_of_one() {
-            1 if !K::BOUNDS.limits_blocks() => Cow::Borrowed(of_device),
+            1 if !K::BOUNDS.changes_limits() => Cow::Borrowed(of_device),
             elements => {
                 let mut limits = K::BOUNDS.within(of_device);
                 limits.preferred_thread_elements =

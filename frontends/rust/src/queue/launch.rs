@@ -344,7 +344,7 @@ impl Queue {
             call.check_extent(elements)?;
         }
         let bounds = call.bounds();
-        let automatic = elements.is_some() && !bounds.limits_blocks();
+        let automatic = elements.is_some() && bounds.leave_division();
         let division = match elements.and_then(|elements| bounds.divide(elements)) {
             Some(in_blocks) => divided(in_blocks, limits)?,
             None => divided(division, &call.limits(limits))?,

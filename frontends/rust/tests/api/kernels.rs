@@ -230,6 +230,91 @@ fn a_launch_has_the_blocks_that_a_kernel_says() {
     });
 }
 
+/// As kernels are written where each element has a thread.
+#[kernel]
+fn by_thread(acc: &impl Accelerator<1>, x: &[u32], y: RawMut<u32>) {
+    let i = acc.index(Grid, Threads)[0];
+    if i < x.len() {
+        // SAFETY: each thread writes its own element.
+        unsafe { y.write(i, x[i] + 1) };
+    }
+}
+
+#[kernel]
+fn by_first_element(acc: &impl Accelerator<2>, y: RawMut<u32>, mut own: OwnElements<u32, 2>) {
+    let (row, column) = (acc.index(Grid, Elements)[0], acc.index(Grid, Elements)[1]);
+    let (rows, columns) = (own.extent()[0], own.extent()[1]);
+    if row < rows && column < columns {
+        // SAFETY: each thread writes its own element.
+        unsafe { y.write(row * columns + column, 7) };
+    }
+    for (i, own) in own.each() {
+        *own = i as u32;
+    }
+}
+
+#[kernel]
+async fn by_thread_of_grid(acc: &impl GridAccelerator<1>, y: RawMut<u32>) {
+    let i = acc.index(Grid, Threads)[0];
+    for round in 0..2 {
+        if i < y.len() {
+            // SAFETY: between two barriers each thread writes its own element.
+            unsafe { y.write(i, y.read(i) + round + 1) };
+        }
+        acc.sync_grid_threads().await;
+    }
+}
+
+#[test]
+fn a_kernel_that_asks_for_its_thread_has_one_for_each_element() {
+    each_queue(|context, queue| {
+        for n in [1, 5, 70, 1000, 100_003] {
+            let x = context.buffer_from((0..n).collect::<Vec<u32>>()).unwrap();
+            let mut y = context.allocate(x.len()).unwrap();
+            queue.launch(x.len(), by_thread(&x, &mut y)).unwrap();
+            assert!(
+                queue
+                    .read(&y)
+                    .unwrap()
+                    .wait()
+                    .unwrap()
+                    .into_iter()
+                    .eq(1..=n)
+            );
+        }
+        for extent in [[1, 1], [7, 300], [1000, 3]] {
+            let mut y = context.allocate(extent[0] * extent[1]).unwrap();
+            let mut own = context.allocate_nd(extent).unwrap();
+            queue
+                .launch(extent, by_first_element(&mut y, &mut own))
+                .unwrap();
+            assert!(
+                queue
+                    .read(&y)
+                    .unwrap()
+                    .wait()
+                    .unwrap()
+                    .iter()
+                    .all(|y| *y == 7)
+            );
+            assert!(
+                queue
+                    .read_nd(&own)
+                    .unwrap()
+                    .wait()
+                    .unwrap()
+                    .into_iter()
+                    .eq(0..y.len() as u32)
+            );
+        }
+        if queue.device().has_grid_barrier() {
+            let mut y = context.allocate(200).unwrap();
+            queue.launch(200, by_thread_of_grid(&mut y)).unwrap();
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap(), [3; 200]);
+        }
+    });
+}
+
 #[kernel]
 async fn reverse(
     acc: &impl BlockAccelerator<1>,

@@ -5,8 +5,14 @@ use crate::error::KernelError;
 use crate::extent::Extent;
 use quipu_kernel_ir as ir;
 
+/// The threads of a block whose threads have one element each, if the device allows that.
+const LEAST_THREADS: usize = 64;
+
 /// The bounds of a kernel's launches, from `#[kernel(block_threads = […], max_block_threads = …,
 /// min_blocks = …)]`. The compilers of devices get them, and a launch that disagrees is refused.
+///
+/// A kernel that asks for its index in the grid bounds the elements of a thread as well. In a launch
+/// over a number of elements each thread then has one, so that the index is the element's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchBounds<const D: usize> {
     /// The threads of each block along each dimension.
@@ -15,6 +21,10 @@ pub struct LaunchBounds<const D: usize> {
     pub max_block_threads: Option<usize>,
     /// The number of blocks that a multiprocessor is to have room for at the same time: a wish.
     pub min_blocks: Option<usize>,
+    /// True if each thread has one element in a launch over a number of elements.
+    pub one_element_each: bool,
+    /// True if the threads of the grid wait for each other.
+    pub is_of_grid: bool,
 }
 
 impl<const D: usize> LaunchBounds<D> {
@@ -23,6 +33,8 @@ impl<const D: usize> LaunchBounds<D> {
         block_threads: None,
         max_block_threads: None,
         min_blocks: None,
+        one_element_each: false,
+        is_of_grid: false,
     };
 
     /// True if the number of threads of a block is bounded.
@@ -32,10 +44,31 @@ impl<const D: usize> LaunchBounds<D> {
         self.block_threads.is_some() || self.max_block_threads.is_some()
     }
 
+    /// True if the limits of a device are not those for such a kernel.
+    #[must_use]
+    #[inline]
+    pub const fn changes_limits(&self) -> bool {
+        self.limits_blocks() || self.one_element_each
+    }
+
+    /// True if a device may choose another division for a launch over a number of elements: one with
+    /// as many elements for each thread. For a barrier of the grid it may choose fewer blocks.
+    #[must_use]
+    #[inline]
+    pub const fn leave_division(&self) -> bool {
+        !self.limits_blocks() && !(self.one_element_each && self.is_of_grid)
+    }
+
     /// The limits of a device for such a kernel.
     #[must_use]
     pub fn within(&self, limits: &AcceleratorLimits) -> AcceleratorLimits {
         let mut limits = limits.clone();
+        if self.one_element_each {
+            // Blocks of one thread are for threads of many elements.
+            let threads = limits.preferred_block_threads.max(LEAST_THREADS);
+            limits.preferred_block_threads = threads.min(limits.block_thread_count);
+            limits.preferred_thread_elements = 1;
+        }
         if let Some(most) = self.max_block_threads {
             limits.block_thread_count = limits.block_thread_count.min(most);
             limits.preferred_block_threads = limits.preferred_block_threads.min(most);

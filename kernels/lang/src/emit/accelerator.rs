@@ -1,12 +1,11 @@
 //! A kernel's calls of its accelerator: its thread's position, extents, its own elements; and
 //! barriers.
 
-use std::ops::Range;
 use std::panic::Location;
 
 use quipu_kernel_ir::{BinaryOperation, Origin, Scalar, Unit, Value};
 
-use super::adapt::{Rounds, StepBy};
+use super::adapt::{Groups, Rounds};
 use super::control::nothing;
 use super::data::KernelValue;
 use super::expression::Expr;
@@ -217,7 +216,7 @@ impl<const D: usize> Sketch<D> {
     }
 
     #[track_caller]
-    pub fn __method_groups(&self, _: Expr<Self>, count: Expr<usize>) -> Expr<StepBy<Range<usize>>> {
+    pub fn __method_groups(&self, _: Expr<Self>, count: Expr<usize>) -> Expr<Groups> {
         let location = Location::caller();
         Expr::from_raw(state::at(location, |s| {
             let end = s.value(count.raw(), location);

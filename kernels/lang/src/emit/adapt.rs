@@ -14,13 +14,16 @@ use quipu_kernel_ir::{BinaryOperation, Place, Scalar, Space, Type, Value};
 use super::consume::{Iterator, Totals, add, multiply, product, sum};
 use super::data::KernelValue;
 use super::expression::{Expr, Sample, assert_value, bind_mut, lit, value};
-use super::handles::{EachHandle, IndicesHandle, IterMutHandle};
+use super::handles::{EachHandle, IndicesHandle, IterMutHandle, RowsHandle};
 use super::iterate::{begin_for, begin_items, binary, numbered, parts};
 use super::option::{none, some};
+use super::own::{EachOwnRowHandle, EachPlacedHandle, EachSharedHandle};
 use super::place::assign;
 use super::repeat::{Loop, end_loop};
 use super::search::extreme;
+use super::share::{Alike, Apart, Beside, Counts, Share, Whole};
 use super::state::{self, Raw, State};
+use crate::partition::OF_OTHER_EXTENTS;
 
 /// Makes the item with a number.
 pub(super) type Item = Box<dyn Fn(&mut State, Value) -> Raw>;
@@ -62,9 +65,17 @@ impl std::fmt::Debug for Items {
 pub trait Indexed {
     /// The type of the loop's pattern.
     type Item: ?Sized;
+    /// The items that it goes over.
+    type Share: Share;
 
     #[doc(hidden)]
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items;
+
+    /// The extent that they are a thread's own of, if they are.
+    #[doc(hidden)]
+    fn whole(_: &mut State, _over: Raw, _: &'static Location<'static>) -> Option<Vec<Value>> {
+        None
+    }
 
     /// Begins a loop over all of them.
     #[doc(hidden)]
@@ -328,6 +339,7 @@ impl Sample for Rounds {
 
 impl Indexed for Rounds {
     type Item = usize;
+    type Share = Apart;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let [first, step, rounds] = parts(s, over, location).map(|part| s.value(part, location));
@@ -339,6 +351,25 @@ impl Indexed for Rounds {
                 Raw::Value(binary(s, BinaryOperation::Add, first, way))
             }),
         }
+    }
+}
+
+/// `acc.groups(count)`: a range in steps.
+#[derive(Debug)]
+pub struct Groups;
+
+impl Sample for Groups {
+    fn sample() -> &'static Self {
+        &Self
+    }
+}
+
+impl Indexed for Groups {
+    type Item = usize;
+    type Share = Apart;
+
+    fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
+        <StepBy<Range<usize>>>::items(s, over, location)
     }
 }
 
@@ -360,6 +391,7 @@ impl<T, const FORM: u8> Sample for Parts<T, FORM> {
 
 impl<T: KernelValue, const FORM: u8> Indexed for Parts<T, FORM> {
     type Item = [T];
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         use BinaryOperation::{Add, Divide, Equal, Minimum, Multiply, SaturatingSubtract};
@@ -473,9 +505,10 @@ fn items_with<I: ?Sized + Indexed>(
 }
 
 macro_rules! indexed {
-    ($($name:ident<I>, $item:ty, |$s:ident, $over:ident, $location:ident| $items:expr;)*) => {$(
+    ($($name:ident<I>, $item:ty, $share:ty, |$s:ident, $over:ident, $location:ident| $items:expr;)*) => {$(
         impl<I: ?Sized + Indexed> Indexed for $name<I> {
             type Item = $item;
+            type Share = $share;
 
             fn items($s: &mut State, $over: Raw, $location: &'static Location<'static>) -> Items {
                 $items
@@ -485,18 +518,18 @@ macro_rules! indexed {
 }
 
 indexed! {
-    Rev<I>, I::Item, |s, over, location| I::items(s, over, location).reversed(s);
-    Enumerate<I>, (usize, I::Item), |s, over, location| I::items(s, over, location).enumerated();
-    Copied<I>, I::Item, |s, over, location| copied(I::items(s, over, location), location);
-    Skip<I>, I::Item, |s, over, location| {
+    Rev<I>, I::Item, I::Share, |s, over, location| I::items(s, over, location).reversed(s);
+    Enumerate<I>, (usize, I::Item), <I::Share as Share>::Hidden, |s, over, location| I::items(s, over, location).enumerated();
+    Copied<I>, I::Item, I::Share, |s, over, location| copied(I::items(s, over, location), location);
+    Skip<I>, I::Item, I::Share, |s, over, location| {
         let (items, number) = items_with::<I>(s, over, location);
         items.skipping(s, number)
     };
-    Take<I>, I::Item, |s, over, location| {
+    Take<I>, I::Item, I::Share, |s, over, location| {
         let (items, number) = items_with::<I>(s, over, location);
         items.taking(s, number)
     };
-    StepBy<I>, I::Item, |s, over, location| {
+    StepBy<I>, I::Item, I::Share, |s, over, location| {
         let (items, step) = items_with::<I>(s, over, location);
         items.in_steps(s, step)
     };
@@ -507,12 +540,18 @@ where
     I::Item: Sized,
 {
     type Item = (I::Item, J::Item);
+    type Share = <I::Share as Share>::With<J::Share>;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let [over, other] = parts(s, over, location);
         let items = I::items(s, over, location);
         let others = J::items(s, other, location);
         items.zipped(s, others)
+    }
+
+    fn whole(s: &mut State, over: Raw, location: &'static Location<'static>) -> Option<Vec<Value>> {
+        let [over, _] = parts(s, over, location);
+        I::whole(s, over, location)
     }
 }
 
@@ -523,6 +562,46 @@ fn adapted<T: ?Sized>(over: Raw, with: Raw, location: &'static Location<'static>
     }))
 }
 
+/// `over.zip(other)`: of two shares of a thread they are of one extent.
+fn zip<I: Indexed, J: ?Sized + Indexed>(
+    over: Expr<I>,
+    other: Expr<J>,
+    location: &'static Location<'static>,
+) -> Expr<Zip<I, J>> {
+    state::at(location, |s| {
+        let wholes = [
+            I::whole(s, over.raw(), location),
+            J::whole(s, other.raw(), location),
+        ];
+        let [Some(one), Some(other)] = wholes else {
+            return;
+        };
+        for (one, other) in one.into_iter().zip(other) {
+            if one != other {
+                let is_same = binary(s, BinaryOperation::Equal, one, other);
+                assert_value(s, is_same, (OF_OTHER_EXTENTS, &[]), location);
+            }
+        }
+    });
+    adapted(over.raw(), other.raw(), location)
+}
+
+/// `zip` behind closures, of iterators that have no `zip`.
+#[doc(hidden)]
+pub trait RefusedBehind {
+    fn __method_zip_behind<A>(&self, _: Expr<Self>, _: A) -> Expr<()>
+    where
+        Self: super::refused::PairsOwn,
+    {
+        super::control::never()
+    }
+}
+
+impl<T, const D: usize> RefusedBehind for RowsHandle<T, D> {}
+impl<T, const D: usize> RefusedBehind for EachPlacedHandle<T, D> {}
+impl<T, const D: usize> RefusedBehind for EachSharedHandle<T, D> {}
+impl<T> RefusedBehind for EachOwnRowHandle<T> {}
+
 /// Methods of iterators.
 #[doc(hidden)]
 pub trait IteratorMethods: Indexed + Sized {
@@ -531,7 +610,10 @@ pub trait IteratorMethods: Indexed + Sized {
     }
 
     #[track_caller]
-    fn __method_step_by(&self, this: Expr<Self>, step: Expr<usize>) -> Expr<StepBy<Self>> {
+    fn __method_step_by(&self, this: Expr<Self>, step: Expr<usize>) -> Expr<StepBy<Self>>
+    where
+        Self::Share: Alike,
+    {
         let location = Location::caller();
         // Here, whether anything goes over it or not.
         let step = state::at(location, |s| {
@@ -542,16 +624,25 @@ pub trait IteratorMethods: Indexed + Sized {
     }
 
     #[track_caller]
-    fn __method_skip(&self, this: Expr<Self>, count: Expr<usize>) -> Expr<Skip<Self>> {
+    fn __method_skip(&self, this: Expr<Self>, count: Expr<usize>) -> Expr<Skip<Self>>
+    where
+        Self::Share: Alike,
+    {
         adapted(this.raw(), count.raw(), Location::caller())
     }
 
     #[track_caller]
-    fn __method_take(&self, this: Expr<Self>, count: Expr<usize>) -> Expr<Take<Self>> {
+    fn __method_take(&self, this: Expr<Self>, count: Expr<usize>) -> Expr<Take<Self>>
+    where
+        Self::Share: Alike,
+    {
         adapted(this.raw(), count.raw(), Location::caller())
     }
 
-    fn __method_enumerate(&self, this: Expr<Self>) -> Expr<Enumerate<Self>> {
+    fn __method_enumerate(&self, this: Expr<Self>) -> Expr<Enumerate<Self>>
+    where
+        Self::Share: Counts,
+    {
         Expr::from_raw(this.raw())
     }
 
@@ -560,8 +651,24 @@ pub trait IteratorMethods: Indexed + Sized {
         &self,
         this: Expr<Self>,
         other: Expr<J>,
-    ) -> Expr<Zip<Self, J>> {
-        adapted(this.raw(), other.raw(), Location::caller())
+    ) -> Expr<Zip<Self, J>>
+    where
+        J::Share: Beside<Self::Share>,
+    {
+        zip(this, other, Location::caller())
+    }
+
+    /// `zip` behind closures, of the iterator before these.
+    #[track_caller]
+    fn __method_zip_behind<J: ?Sized + Indexed>(
+        &self,
+        this: Expr<Self>,
+        other: Expr<J>,
+    ) -> Expr<Zip<Self, J>>
+    where
+        J::Share: Beside<<Self::Share as Share>::Hidden>,
+    {
+        zip(this, other, Location::caller())
     }
 
     fn __method_copied(&self, this: Expr<Self>) -> Expr<Copied<Self>> {
@@ -644,6 +751,7 @@ iterators! {
     [T: KernelValue] RangeFrom<T>;
     [T: KernelValue] Iter<'static, T>;
     [] Rounds;
+    [] Groups;
     [const D: usize] IndicesHandle<D>;
     [T: KernelValue, const D: usize] EachHandle<T, D>;
     [T: KernelValue, const D: usize] IterMutHandle<T, D>;

@@ -16,6 +16,7 @@ use super::expression::{Expr, Sample, spilled};
 use super::iterate::{Iterate, both_ends, numbered};
 use super::place::{self, ViewParts, view_of};
 use super::repeat::{Loop, begin_elements};
+use super::share::Apart;
 use super::state::{self, Mode, Raw, State};
 use crate::extent::{Extent, Vector};
 
@@ -233,6 +234,7 @@ pub(super) fn own_place(s: &mut State, view: &ViewParts, position: &[Value]) -> 
 
 impl<T: KernelValue, const D: usize> Iterate for RowsHandle<T, D> {
     type Item = (Vector<D>, [T]);
+    type Share = Apart;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
         let view = view_at(s, over, D, location);

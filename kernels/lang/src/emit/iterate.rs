@@ -19,6 +19,7 @@ use super::place;
 use super::repeat::{
     self, Loop, begin_loop, begin_stepped, begin_unstepped, break_unless, leave_unless,
 };
+use super::share::{Share, Whole};
 use super::state::{self, Mode, Raw, State};
 use super::variant::is_variant;
 
@@ -26,6 +27,8 @@ use super::variant::is_variant;
 pub trait Iterate {
     /// The type of the loop's pattern.
     type Item: ?Sized;
+    /// The items that it goes over.
+    type Share: Share;
 
     /// Begins the loop; gives it and the value for its pattern.
     #[doc(hidden)]
@@ -111,6 +114,7 @@ fn expression<T: ?Sized>(value: Value) -> Expr<T> {
 
 impl<I: ?Sized + Indexed> Iterate for I {
     type Item = I::Item;
+    type Share = I::Share;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
         I::begin_counting(s, over, location)
@@ -242,6 +246,7 @@ fn items_between(
 
 impl<T: KernelValue> Indexed for Range<T> {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let (ends, scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
@@ -261,6 +266,7 @@ impl<T: KernelValue> Indexed for Range<T> {
 
 impl<T: KernelValue> Indexed for RangeInclusive<T> {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let (ends, scalar) = (both_ends(s, over, location), scalar_of(s, T::ir_type));
@@ -281,6 +287,7 @@ impl<T: KernelValue> Indexed for RangeInclusive<T> {
 
 impl<T: KernelValue> Indexed for RangeFrom<T> {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let scalar = scalar_of(s, T::ir_type);
@@ -325,6 +332,7 @@ fn elements(s: &mut State, raw: Raw, location: &'static Location<'static>) -> It
 
 impl<T: KernelValue, const N: usize> Indexed for [T; N] {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let elements = elements(s, over, location);
@@ -337,6 +345,7 @@ impl<T: KernelValue, const N: usize> Indexed for [T; N] {
 
 impl<T: KernelValue> Indexed for [T] {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         elements(s, over, location)
@@ -345,6 +354,7 @@ impl<T: KernelValue> Indexed for [T] {
 
 impl<T: KernelValue> Indexed for Iter<'static, T> {
     type Item = T;
+    type Share = Whole;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         elements(s, over, location)

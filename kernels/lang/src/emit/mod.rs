@@ -60,13 +60,14 @@ mod power;
 mod refused;
 mod repeat;
 mod search;
+mod share;
 mod shared;
 mod state;
 mod together;
 mod variant;
 
 pub use accelerator::Named;
-pub use adapt::{Indexed, IteratorMethods, counted, paired};
+pub use adapt::{Indexed, IteratorMethods, RefusedBehind, counted, paired};
 pub use aggregate::{ArrayMethods, array, repeat, structure, tuple};
 pub use bytes::{ByteCalls, ByteMethods, Bytes};
 pub use call::{Callee, call, plain, rebound};
@@ -134,6 +135,7 @@ pub use repeat::{
     end_loop,
 };
 pub use search::{extreme, extreme_by, extreme_by_key, find, without_key};
+pub use share::{Alike, Beside, Counts, Share, Whole, counted_alike};
 pub use shared::{Part, Tuple, Turn};
 pub use state::{Raw, State, build};
 pub use together::{AtomicsHandle, Scope};

@@ -21,6 +21,7 @@ use super::handles::{
 use super::iterate::{binary, numbered};
 use super::place::{self, ViewParts};
 use super::repeat::{Loop, begin_elements};
+use super::share::{Numbered, Own};
 use super::state::{Raw, State};
 
 /// A thread's own positions along a dimension.
@@ -147,13 +148,22 @@ fn begin_counting_elements(
 type ElementMaker = fn(&mut State, &ViewParts, &[Value], &'static Location<'static>) -> Raw;
 
 macro_rules! elements {
-    ($($handle:ident: $item:ty = $made:expr;)*) => {$(
+    ($($handle:ident: $item:ty, $share:ty = $made:expr;)*) => {$(
         impl<T: KernelValue, const D: usize> Indexed for $handle<T, D> {
             type Item = $item;
+            type Share = $share;
 
             fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
                 let view = view_at(s, over, D, location);
                 elements(s, view, location, $made)
+            }
+
+            fn whole(
+                s: &mut State,
+                over: Raw,
+                location: &'static Location<'static>,
+            ) -> Option<Vec<Value>> {
+                Some(view_at(s, over, D, location).extent)
             }
 
             fn begin_counting(
@@ -169,18 +179,23 @@ macro_rules! elements {
 }
 
 elements! {
-    EachHandle: (usize, T) = numbered_element;
-    IterMutHandle: T = element;
+    EachHandle: (usize, T), Numbered = numbered_element;
+    IterMutHandle: T, Own = element;
 }
 
 impl<const D: usize> Indexed for IndicesHandle<D> {
     type Item = usize;
+    type Share = Numbered;
 
     fn items(s: &mut State, over: Raw, location: &'static Location<'static>) -> Items {
         let extent = values(s, over, location);
         own_items(s, &extent.clone(), move |s, position| {
             Raw::Value(linear(s, &extent, position))
         })
+    }
+
+    fn whole(s: &mut State, over: Raw, location: &'static Location<'static>) -> Option<Vec<Value>> {
+        Some(values(s, over, location))
     }
 
     fn begin_counting(

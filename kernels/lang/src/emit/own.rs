@@ -22,6 +22,7 @@ use super::numbered::share_of;
 use super::parameter::{Declared, Handled, view};
 use super::place::{self, ViewParts, view_of, view_with_start};
 use super::repeat::{Loop, begin_stepped, begin_unstepped, leave_unless};
+use super::share::Apart;
 use super::state::{self, Raw, State};
 use crate::extent::{Extent, Vector};
 use crate::partition::{OwnBlockTile, OwnRows, OwnTile};
@@ -349,6 +350,7 @@ fn placed(
 
 impl<T: KernelValue, const D: usize> Iterate for EachPlacedHandle<T, D> {
     type Item = (Vector<D>, T);
+    type Share = Apart;
 
     /// A position that is counted up as the digits of a number are.
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
@@ -405,6 +407,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachPlacedHandle<T, D> {
 
 impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
     type Item = (Vector<D>, T);
+    type Share = Apart;
 
     /// The elements whose numbers are the thread's, and from there as many apart as the block has
     /// threads: so neighbouring threads have neighbouring elements.
@@ -437,6 +440,7 @@ impl<T: KernelValue, const D: usize> Iterate for EachSharedHandle<T, D> {
 
 impl<T: KernelValue> Iterate for EachOwnRowHandle<T> {
     type Item = (usize, [T]);
+    type Share = Apart;
 
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw) {
         let Some((view, start, end)) = rows_of(s, over, location) else {

@@ -7,7 +7,9 @@
 use std::ops::{Range, RangeFrom, RangeInclusive};
 use std::slice::Iter;
 
-use super::adapt::{Copied, Enumerate, Indexed, Parts, Rev, Rounds, Skip, StepBy, Take, Zip};
+use super::adapt::{
+    Copied, Enumerate, Groups, Indexed, Parts, Rev, Rounds, Skip, StepBy, Take, Zip,
+};
 use super::consume::Iterator;
 use super::data::KernelValue;
 use super::expression::Expr;
@@ -270,6 +272,7 @@ refusing! {
     [I: ?Sized, J: ?Sized] Zip<I, J>;
     [T, const FORM: u8] Parts<T, FORM>;
     [] Rounds;
+    [] Groups;
     [const D: usize] IndicesHandle<D>;
     [T, const D: usize] EachHandle<T, D>;
     [T, const D: usize] IterMutHandle<T, D>;
@@ -336,6 +339,7 @@ refusing_map! {
     [I: Indexed<Item: Sized>, J: ?Sized + Indexed] Zip<I, J> => (I::Item, J::Item);
     [T: KernelValue, const FORM: u8] Parts<T, FORM> => [T];
     [] Rounds => usize;
+    [] Groups => usize;
     [const D: usize] IndicesHandle<D> => usize;
     [T: KernelValue, const D: usize] EachHandle<T, D> => (usize, T);
     [T: KernelValue, const D: usize] IterMutHandle<T, D> => T;

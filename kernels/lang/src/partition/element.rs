@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::Partition;
+use super::{OwnPart, OwnZip, Partition};
 use crate::accelerator::Accelerator;
 use crate::division::WorkDivision;
 use crate::error::KernelError;
@@ -180,6 +180,32 @@ impl<'e, T, const D: usize> Iterator for EachRow<'e, T, D> {
 #[derive(Debug)]
 pub struct IterMut<'e, T, const D: usize>(Each<'e, T, D>);
 
+impl<T, const D: usize> IterMut<'_, T, D> {
+    /// The thread's own elements of another output beside them.
+    ///
+    /// # Panics
+    /// If that output has another extent.
+    #[track_caller]
+    #[inline(always)]
+    pub fn zip<B: OwnPart<D>>(self, other: B) -> OwnZip<Self, B::Itself> {
+        OwnZip::new(self, other.itself())
+    }
+}
+
+impl<T, const D: usize> OwnPart<D> for IterMut<'_, T, D> {
+    type Itself = Self;
+
+    #[inline(always)]
+    fn itself(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn whole(&self) -> Extent<D> {
+        self.0.whole()
+    }
+}
+
 impl<'e, T, const D: usize> Iterator for IterMut<'e, T, D> {
     type Item = &'e mut T;
 
@@ -205,6 +231,16 @@ pub struct Each<'e, T, const D: usize> {
 }
 
 impl<T, const D: usize> Each<'_, T, D> {
+    /// The thread's own elements of another output beside them.
+    ///
+    /// # Panics
+    /// If that output has another extent.
+    #[track_caller]
+    #[inline(always)]
+    pub fn zip<B: OwnPart<D>>(self, other: B) -> OwnZip<Self, B::Itself> {
+        OwnZip::new(self, other.itself())
+    }
+
     #[inline(always)]
     fn next_row(&mut self) -> bool {
         let Some((start, row)) = self.rows.next_numbered() else {
@@ -213,6 +249,20 @@ impl<T, const D: usize> Each<'_, T, D> {
         self.index = start;
         self.row = row.iter_mut();
         true
+    }
+}
+
+impl<T, const D: usize> OwnPart<D> for Each<'_, T, D> {
+    type Itself = Self;
+
+    #[inline(always)]
+    fn itself(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn whole(&self) -> Extent<D> {
+        self.rows.places.extent()
     }
 }
 

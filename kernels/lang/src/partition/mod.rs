@@ -34,6 +34,7 @@
 mod atomic;
 mod block;
 mod element;
+mod pairs;
 mod raw;
 mod row;
 mod tile;
@@ -41,6 +42,8 @@ mod tile;
 pub use atomic::Atomically;
 pub use block::{BlockParts, ByBlock};
 pub use element::{ByElement, Each, EachRow, IterMut, OwnElements};
+pub(crate) use pairs::OF_OTHER_EXTENTS;
+pub use pairs::{OwnPart, OwnZip};
 pub use raw::{RawMut, Unpartitioned};
 pub use row::{ByRow, EachOwnRow, OwnRows, RowParts};
 pub use tile::{BlockTilePlan, ByBlockTile, ByTile, EachPlaced, OwnBlockTile, OwnTile};

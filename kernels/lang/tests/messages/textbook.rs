@@ -27,6 +27,9 @@ pub fn paths(_acc: &impl Accelerator<1>, mut best: OwnElements<u32>, mut paths: 
     for ((_, path), best) in paths.each().zip(best.iter_mut()) { //~ and the other output as a `RawMut`
         *best = path[0];
     }
+    for (first, best) in paths.each().map(|(_, row)| row[0]).zip(best.iter_mut()) { //~ and the other output as a `RawMut`
+        *best = first;
+    }
 }
 
 #[derive(Clone, Copy, KernelData)]

@@ -49,6 +49,7 @@ pub(super) fn iterator_impl(krate: &Path, item: &ItemImpl) -> Result<TokenStream
         quote! {
             impl #impl_generics #emit::Iterate for #of #where_clause {
                 type Item = #of_item;
+                type Share = #emit::Whole;
 
                 fn begin(
                     _: &mut #emit::State,

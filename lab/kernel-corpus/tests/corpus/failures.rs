@@ -315,6 +315,48 @@ fn ranges_in_steps_of_zero_are_faults_and_end_everywhere() {
     }
 }
 
+#[kernel(crate = quipu_kernel)]
+fn beside(acc: &impl Accelerator<1>, how: u32, mut v: OwnElements<i32>, mut p: OwnElements<i32>) {
+    if how == 0 {
+        v.each().zip(p.each()).for_each(|((_, v), (_, p))| *v += *p); // numbered
+    } else if how == 1 {
+        let n = v.extent();
+        let all = v.iter_mut().zip(acc.elements(n)).zip(p.iter_mut()); // all three
+        all.for_each(|((v, _), p)| *p += *v);
+    } else {
+        let n = p.extent();
+        for (i, v) in acc.elements(n).zip(v.iter_mut()) {
+            // with numbers
+            *v += i as i32;
+        }
+    }
+}
+
+#[test]
+fn own_elements_of_different_extents_are_no_pairs_anywhere() {
+    for (how, mark) in (0u32..).zip(["// numbered", "// all three", "// with numbers"]) {
+        let line = line_of(include_str!("failures.rs"), mark);
+        for (long, short) in [(12, 11), (5, 12)] {
+            let (mut v, mut p) = (vec![1; long], vec![2; short]);
+            let arguments = [how.argument(), (&mut v).argument(), (&mut p).argument()];
+            let call = beside(how, &mut v, &mut p);
+            let module = call.module().unwrap();
+            let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+            let KernelError::Panicked { message, place, .. } = &error else {
+                panic!("{how}: {error}");
+            };
+            let words = "`zip` of a thread's own elements of different extents";
+            assert!(message.contains(words), "{error}");
+            assert!(format!("{place:?}").contains(&line.to_string()), "{error}");
+            for fault in faults(&module, &arguments) {
+                let location = fault.site.location.unwrap();
+                assert_eq!(location.line, line, "{fault}");
+                assert!(fault.to_string().contains(words), "{fault}");
+            }
+        }
+    }
+}
+
 /// As `zero_steps`, in a kernel with barriers.
 #[kernel(crate = quipu_kernel)]
 async fn zero_step_of_a_block(

@@ -262,7 +262,7 @@ const NOT_IN_OPENCL: [(&str, &str); 6] = {
 
 /// The kernels whose results depend on which elements a thread has, each with how. All others are
 /// run for elements that are contiguous, as threads have them natively, and that are strided.
-const ORDERED: [(&str, &str); 13] = {
+const ORDERED: [(&str, &str); 12] = {
     const SHOWN: &str = "an element shows what its thread is or has read";
     const BEFORE: &str = "an element shows what came of those before it";
     [
@@ -280,10 +280,9 @@ const ORDERED: [(&str, &str); 13] = {
         ("early", "some threads leave their elements as they are"),
         ("elements", SHOWN),
         ("in_order", SHOWN),
-        ("some_without_numbers", SHOWN),
         ("steps", BEFORE),
+        ("summed_without_numbers", SHOWN),
         ("sums", SHOWN),
-        ("unequal", SHOWN),
         ("votes", SHOWN),
     ]
 };
