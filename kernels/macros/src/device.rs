@@ -5,6 +5,7 @@
 //! `x.m()`) beside it.
 
 mod of_std;
+mod order;
 
 use of_std::{TraitOfStd, is_of_std, iterator_impl, of_std_impl};
 use proc_macro2::{Span, TokenStream};
@@ -174,7 +175,7 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
             found
         })
     };
-    let [is_equated, is_ordered] = ["PartialEq", "PartialOrd"].map(is_derived);
+    let [is_equated, is_ordered, is_total] = ["PartialEq", "PartialOrd", "Ord"].map(is_derived);
     if !is_equated {
         return Err(Error::new(item.struct_token.span, refuse::DEVICE_ITEM));
     }
@@ -215,6 +216,7 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
             }
         }
     });
+    let methods = order::methods(krate, is_ordered, is_total);
     Ok(quote! {
         #item
 
@@ -242,6 +244,10 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
             }
 
             #order
+
+            impl #impl_generics #name #type_generics #where_clause {
+                #(#methods)*
+            }
         };
     })
 }

@@ -114,7 +114,10 @@ pub use operator::{
     OperatesAlone,
 };
 pub use option::{BoolMethods, OptionMethods, ResultMethods, ended, goes_on, none, output, some};
-pub use order::{DerivedOrder, OrderOf, WithOrder, WithoutOrder, all_of, lexicographic, order_of};
+pub use order::{
+    DerivedOrder, OrderOf, WithOrder, WithoutOrder, all_of, clamped, compared, greatest, least,
+    lexicographic, order_of, partially_compared,
+};
 pub use own::{
     EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
     OwnTileHandle,

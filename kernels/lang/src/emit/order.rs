@@ -8,8 +8,9 @@ use quipu_kernel_ir::{BinaryOperation, Scalar, Type, Value};
 
 use super::checked::OrderingCalls as _;
 use super::data::{KernelValue, derived_literal, derived_type};
-use super::expression::{Expr, ORDER, binary};
+use super::expression::{Expr, ORDER, assert, binary, value};
 use super::operator::{Equality, Operates};
+use super::option::either;
 use super::place;
 use super::state::{self, Raw, State};
 use super::variant::{VARIANT, variant_of_number};
@@ -100,6 +101,53 @@ unsafe impl<T: KernelValue> KernelValue for Reverse<T> {
         let parts = vec![self.0.literal(state)];
         derived_literal::<Self>(state, parts)
     }
+}
+
+/// `one.partial_cmp(&other)`, of types with a derived order.
+#[track_caller]
+pub fn partially_compared<T: KernelValue>(one: Expr<T>, other: Expr<T>) -> Expr<Option<Ordering>> {
+    order_of(value(one), value(other))
+}
+
+/// `one.cmp(&other)`, of types with a derived order.
+#[track_caller]
+pub fn compared<T: KernelValue>(one: Expr<T>, other: Expr<T>) -> Expr<Ordering> {
+    place::field(order_of(value(one), value(other)), "Some.0", None)
+}
+
+/// The first or the second of two, of which the first comes if a comparison of the second with it
+/// holds.
+#[track_caller]
+fn first_if<T: KernelValue>(one: Expr<T>, other: Expr<T>, than: BinaryOperation) -> Expr<T> {
+    let location = Location::caller();
+    let (one, other) = (value(one), value(other));
+    either(
+        holds(than, order_of(other, one), location),
+        || one,
+        || other,
+    )
+}
+
+/// `one.min(other)`: of equals the first.
+#[track_caller]
+pub fn least<T: KernelValue>(one: Expr<T>, other: Expr<T>) -> Expr<T> {
+    first_if(one, other, BinaryOperation::GreaterEqual)
+}
+
+/// `one.max(other)`: of equals the second.
+#[track_caller]
+pub fn greatest<T: KernelValue>(one: Expr<T>, other: Expr<T>) -> Expr<T> {
+    first_if(one, other, BinaryOperation::Less)
+}
+
+/// `of.clamp(min, max)`.
+#[track_caller]
+pub fn clamped<T: KernelValue>(of: Expr<T>, min: Expr<T>, max: Expr<T>) -> Expr<T> {
+    let location = Location::caller();
+    let [of, min, max] = [of, min, max].map(value);
+    let are_bounds = holds(BinaryOperation::LessEqual, order_of(min, max), location);
+    assert(are_bounds, "assertion failed: min <= max", &[]);
+    least(greatest(min, of), max)
 }
 
 /// The number of an order's variant, and the order that is in it.

@@ -1,5 +1,6 @@
 //! Operators of users' types.
 
+use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Mul, Neg, Not, Shl, Sub};
 
 use super::{check, division};
@@ -577,6 +578,88 @@ fn runs_comparisons_of_enums() {
     let mut y = vec![0; 8];
     check!(heights => (&x, &mut y), division(2, 2, 2));
     assert_eq!(y, [55, 122, 1122, 1155, 144, 122, 1144, 44]);
+}
+
+#[device(crate = quipu_kernel)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    bytemuck::NoUninit,
+    bytemuck::AnyBitPattern,
+    KernelData,
+)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Version {
+    major: u32,
+    minor: i32,
+}
+
+#[device(crate = quipu_kernel)]
+#[derive(Clone, Copy, PartialEq, PartialOrd, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Weighed<T> {
+    weight: T,
+    at: u32,
+}
+
+/// The methods of derived orders.
+#[kernel(crate = quipu_kernel)]
+fn orders(_acc: &impl Accelerator<1>, x: &[Version], w: &[f32], mut y: OwnElements<Version>) {
+    for (i, y) in y.each() {
+        let (a, b) = (x[i], x[(i + 1) % x.len()]);
+        let best = a.max(b).min(x[0]);
+        let order = a.cmp(&b) as i32 + 10 * Version::cmp(&b, &x[0]) as i32;
+        let partly = match a.partial_cmp(&b) {
+            Some(Ordering::Less) => 100,
+            Some(Ordering::Equal) => 200,
+            Some(Ordering::Greater) => 300,
+            None => 400,
+        };
+        let (least, greatest) = (x[1].min(x[2]), x[1].max(x[2]));
+        let within = a.clamp(least, greatest);
+        let at = |i: usize| Weighed {
+            weight: w[i % w.len()],
+            at: i as u32 % 2,
+        };
+        let weighed = match at(i).partial_cmp(&at(i + 2)) {
+            Some(order) => order as i32,
+            None => 7,
+        };
+        *y = Version {
+            major: best.major + 10 * within.major,
+            minor: order + partly + 1000 * weighed + 10000 * best.minor + 100000 * within.minor,
+        };
+    }
+}
+
+#[test]
+fn runs_methods_of_derived_orders() {
+    let version = |major, minor| Version { major, minor };
+    let x = [
+        (2, 1),
+        (1, 9),
+        (3, -4),
+        (2, 1),
+        (2, 2),
+        (2, -7),
+        (1, 0),
+        (3, -5),
+    ];
+    let x: Vec<_> = x
+        .iter()
+        .map(|(major, minor)| version(*major, *minor))
+        .collect();
+    let w = vec![1.0, 2.0, f32::NAN, 2.0, -0.0, 0.0];
+    let mut y = vec![version(0, 0); 8];
+    check!(orders => (&x, &w, &mut y), division(2, 2, 2));
+    assert_eq!(y[0].major, 22);
 }
 
 /// Arrays and tuples, of numbers, of each other and of what has an operator of its own.
