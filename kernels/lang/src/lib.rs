@@ -184,7 +184,7 @@ pub use quipu_kernel_macros::{KernelData, device, kernel, kernel_closure};
 pub use random::{Philox, Uniform, box_muller, philox4x32};
 pub use region::{Indices, Region, Rows};
 pub use shared::{
-    AttachedArray, BlockContext, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedPlan,
+    AttachedArray, BlockContext, HasOwn, Phase, SHARED_ALIGNMENT, Shared, SharedArray, SharedPlan,
     SharedRaw, SharedRead, SharedWrite, Turning,
 };
 pub use view::{At, GlobalMut, GlobalRef};

@@ -395,6 +395,24 @@ impl<T> Deref for SharedRead<'_, T> {
     }
 }
 
+/// A phase in which a thread has elements of its own.
+#[diagnostic::on_unimplemented(
+    message = "all threads read this shared array now, and none writes it",
+    label = "turn it at a barrier before: `let mut sums = acc.sync(read).await;`, and then `sums.own()`"
+)]
+pub trait HasOwn {}
+
+impl<T> SharedRead<'_, T> {
+    /// For the message alone.
+    #[doc(hidden)]
+    pub fn own(&mut self) -> &mut [T]
+    where
+        Self: HasOwn,
+    {
+        &mut []
+    }
+}
+
 /// Shared arrays that a barrier turns to their other phase: one, or a tuple.
 pub trait Phase: turn::Turn {}
 impl<P: turn::Turn> Phase for P {}

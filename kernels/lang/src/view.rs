@@ -163,6 +163,10 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
 
 /// An index of an element of a view of `D` dimensions, or of a part of it: a position, and in one
 /// dimension also a number or a range.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no position in an array of {D} dimensions",
+    label = "a position is an array of as many `usize`: `view[[i as usize, j as usize]]`"
+)]
 pub trait At<T, const D: usize> {
     /// An element or several.
     type Output: ?Sized;

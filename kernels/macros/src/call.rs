@@ -43,6 +43,9 @@ impl Writer {
                         }
                         return quote!(&#path);
                     }
+                    Expr::Path(path) if self.is_function(&path.path) => {
+                        return self.refuse(path.span(), refuse::FUNCTION_VALUE);
+                    }
                     Expr::Reference(reference) => match &*reference.expr {
                         Expr::Closure(closure) => return self.closure(closure),
                         Expr::Path(path) if self.is_closure(&path.path) => {
@@ -60,6 +63,13 @@ impl Writer {
                 }
             })
             .collect()
+    }
+
+    /// True of a path that is no variable, and has a name as functions have.
+    fn is_function(&self, path: &Path) -> bool {
+        let name = path.segments.last().map(|last| last.ident.to_string());
+        let is_named = |name: &String| name != "self" && name.starts_with(char::is_lowercase);
+        self.variable(path).is_none() && name.as_ref().is_some_and(is_named)
     }
 
     /// The present value of an expression.
@@ -89,6 +99,9 @@ impl Writer {
         let name = last.ident.to_string();
         if name.starts_with(|first: char| first.is_uppercase()) {
             return self.constructor(path, call);
+        }
+        if let Some(words) = refuse::call(&call.func) {
+            return self.refuse(span, words);
         }
         if let Some(builder) = of_std(&path.path) {
             let builder = Ident::new(builder, span);
@@ -162,6 +175,13 @@ impl Writer {
         let span = call.method.span();
         let method = call.method.to_string();
         if let Some(words) = refuse::method(&method) {
+            return self.refuse(span, words);
+        }
+        if let Expr::Path(receiver) = &*call.receiver
+            && let Some(Kind::Unindexed(words)) = self.variable(&receiver.path)
+            && Some(words) == refuse::index("Atomics")
+            && let Some(words) = refuse::atomic(&method, call.args.iter())
+        {
             return self.refuse(span, words);
         }
         if let Some(written) = self.iteration(call) {

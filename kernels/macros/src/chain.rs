@@ -287,10 +287,14 @@ impl Writer {
         if let Some((consumer, function)) = self.consumer(call) {
             return Some(self.consumed(call, &consumer, function.as_ref()));
         }
+        if call.method == "collect" && !self.chain(&call.receiver).1.is_empty() {
+            return Some(self.refuse(call.method.span(), refuse::COLLECTS));
+        }
         if !takes_closure {
             return None;
         }
         let words = match &*call.method.to_string() {
+            "reduce" => refuse::REDUCES,
             "map" | "filter" | "take_while" => refuse::STAGES,
             name if refuse::is_adapter(name) => refuse::ADAPTERS,
             _ => return None,

@@ -19,7 +19,10 @@ impl Writer {
         match expression {
             Expr::If(branch) => self.branch(branch, want),
             Expr::Match(cases) => self.cases(cases, want),
-            Expr::Unsafe(block) => self.block(&block.block, want),
+            Expr::Unsafe(block) => match self.host_variable(&block.block) {
+                Some(span) => self.refuse(span, refuse::STATIC_MUT),
+                None => self.block(&block.block, want),
+            },
             Expr::Block(block) => match &block.label {
                 None => self.block(&block.block, want),
                 Some(label) => self.labelled(label, &block.block, want),
@@ -192,6 +195,11 @@ impl Writer {
 
     fn cases(&mut self, cases: &ExprMatch, want: Want) -> TokenStream {
         let span = cases.match_token.span;
+        if let Expr::Tuple(tuple) = &*cases.expr
+            && let Some(slice) = tuple.elems.iter().find(|part| is_slice(part))
+        {
+            return self.refuse(slice.span(), refuse::SLICE_IN_TUPLE);
+        }
         let value = self.expression(&cases.expr);
         let source = self.fresh("scrutinee");
         let Some((last, before)) = cases.arms.split_last() else {
@@ -534,4 +542,10 @@ fn is_dereferenced(block: &Block, name: &Ident) -> bool {
     let mut find = Find(name, false);
     find.visit_block(block);
     find.1
+}
+
+/// True of `&x[a..b]`.
+fn is_slice(expression: &Expr) -> bool {
+    matches!(expression, Expr::Reference(reference)
+        if matches!(&*reference.expr, Expr::Index(index) if matches!(&*index.index, Expr::Range(_))))
 }

@@ -1,11 +1,11 @@
 //! `#[derive(KernelData)]`.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, Type, Variant,
-    WherePredicate, parse_quote,
+    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, GenericParam, Generics, Path,
+    Result, Type, Variant, WherePredicate, parse_quote,
 };
 
 use crate::pattern::member_text;
@@ -15,6 +15,9 @@ use crate::signature::{with_data_bounds, with_value_bounds};
 pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream> {
     let krate = krate(&item.attrs)?;
     let written = match &item.data {
+        Data::Struct(data) if let Some(at) = reference_in(item, data) => {
+            Err(Error::new(at, crate::refuse::REFERENCE_IN_STRUCT))
+        }
         Data::Struct(data) => structure(item, data, &krate),
         Data::Enum(data) => enumeration(item, data, &krate),
         Data::Union(data) => Err(Error::new(
@@ -28,6 +31,35 @@ pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream> {
         let stub = without_bits(item, &krate, &quote!(::core::unreachable!()));
         quote!(#stub #error)
     }))
+}
+
+/// The place of a struct's first field that is a reference, or of its lifetime.
+fn reference_in(item: &DeriveInput, data: &DataStruct) -> Option<Span> {
+    let of_types = data.fields.iter().map(|field| &field.ty);
+    let mut references = of_types.filter(|of| matches!(of, Type::Reference(_)));
+    let reference = references.next().map(Spanned::span);
+    reference.or_else(|| Some(item.generics.lifetimes().next()?.span()))
+}
+
+/// A type's parameters but lifetimes, and the type where these are `'static`.
+fn without_lifetimes(item: &DeriveInput) -> (Generics, TokenStream) {
+    let name = &item.ident;
+    let mut generics = item.generics.clone();
+    let of_others = generics.params.into_iter();
+    generics.params = of_others
+        .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
+        .collect();
+    let arguments = item
+        .generics
+        .params
+        .iter()
+        .map(|parameter| match parameter {
+            GenericParam::Lifetime(_) => quote!('static),
+            GenericParam::Type(of) => of.ident.to_token_stream(),
+            GenericParam::Const(of) => of.ident.to_token_stream(),
+        });
+    let of = quote!(#name<#(#arguments),*>);
+    (generics, of)
 }
 
 /// `#[kernel_data(crate = path)]`.
@@ -213,11 +245,12 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 
 /// A struct without fields, which has no bits: it is there for its type.
 fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> TokenStream {
-    let name = &item.ident;
     let build = quote!(#krate::__macro::emit);
     let core = quote!(#krate::__macro::core);
-    let generics = with_value_bounds(&item.generics, krate);
-    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let (generics, name) = without_lifetimes(item);
+    let generics = with_value_bounds(&generics, krate);
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let type_generics = TokenStream::new();
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {

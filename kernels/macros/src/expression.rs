@@ -89,8 +89,12 @@ impl Writer {
                 }
                 let base = self.accessed(&index.expr, access);
                 let at = self.expression(&index.index);
-                let (name, number) = (self.fresh("base"), self.fresh("index"));
-                let witness = witness(span, &quote!(&__quipu::w_ref(#name)[__quipu::w(#number)]));
+                let name = self.fresh_at("base", index.expr.span());
+                let number = self.fresh_at("index", index.index.span());
+                let element = quote_spanned!(index.index.span()=>
+                    &__quipu::w_ref(#name)[__quipu::w(#number)]
+                );
+                let witness = witness(span, &element);
                 let method = Ident::new(access.method(), span);
                 quote_spanned!(span=> {
                     let #name = #base;
@@ -167,6 +171,7 @@ impl Writer {
                 matches!(&*call.func, Expr::Path(path)
                     if self.variable(&path.path).is_none() && is_associated(&path.path, path.qself.is_some()))
                     && call.args.iter().all(|argument| self.is_constant(argument))
+                    && refuse::call(&call.func).is_none()
             }
             Expr::MethodCall(call) => {
                 self.is_constant(&call.receiver)
@@ -250,11 +255,22 @@ impl Writer {
         } else {
             value_of(span, &left)
         };
-        let (first, second) = (self.fresh("left"), self.fresh("right"));
+        let (first, second) = (
+            self.fresh_at("left", binary.left.span()),
+            self.fresh_at("right", binary.right.span()),
+        );
         let op = &binary.op;
+        // The right side is not made of the type that the left side expects: rustc says natively what
+        // does not fit.
+        let of_second = self.fresh_at("of_right", binary.right.span());
+        let with_second = quote_spanned!(span=> let #of_second = __quipu::w(#second););
+        let operated = quote_spanned!(binary.left.span()=> {
+            #with_second
+            __quipu::w(#first) #op #of_second
+        });
         if let Some(comparison) = comparison(op) {
             let comparison = Ident::new(comparison, span);
-            let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
+            let witness = witness(span, &operated);
             return quote_spanned!(span=> {
                 let #first = #left_value;
                 let #second = #right;
@@ -269,7 +285,7 @@ impl Writer {
             // Of numbers the right side comes first.
             let check = witness(
                 span,
-                &quote!({ let mut left = __quipu::w(#first); left #op __quipu::w(#second); }),
+                &quote!({ #with_second let mut left = __quipu::w(#first); left #op #of_second; }),
             );
             let right_value = if self.is_at_rest(&binary.left) {
                 right
@@ -282,7 +298,7 @@ impl Writer {
                 (&__quipu::Operands::<__quipu::operator::#operator, _, _>::assigning(#first, #second)).__operate(#check)
             });
         }
-        let witness = witness(span, &quote!(__quipu::w(#first) #op __quipu::w(#second)));
+        let witness = witness(span, &operated);
         quote_spanned!(span=> {
             let #first = #left_value;
             let #second = #right;
@@ -311,7 +327,7 @@ impl Writer {
         } else {
             value
         };
-        let name = self.fresh("value");
+        let name = self.fresh_at("value", assign.right.span());
         quote_spanned!(span=> {
             let #name = __quipu::value(#value);
             __quipu::assign(#to, #name);

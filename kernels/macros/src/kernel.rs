@@ -4,8 +4,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType, Type,
-    WherePredicate, parse_quote,
+    Block, Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType,
+    Stmt, Type, WherePredicate, parse_quote,
 };
 
 use crate::components::{asks_for_place, take_components};
@@ -23,7 +23,7 @@ use crate::signature::{
     with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
-use crate::written_first::is_written_first;
+use crate::written_first::{is_written_first, names};
 
 /// The lints that are allowed in the written code: rustc and clippy have looked at the user's own.
 pub(crate) fn allowances() -> TokenStream {
@@ -445,6 +445,14 @@ impl Kernel<'_> {
         } else {
             in_pieces(krate, &apart, &self.parameters)
         };
+        let mut block: Block = block;
+        // The length of a shared array uses it as well.
+        let used = self.shared().flat_map(|(_, length)| {
+            let parameters = self.parameters.iter().map(|parameter| &parameter.name);
+            parameters.filter(|name| !is_this(name) && names(length, name))
+        });
+        let used = used.map(|name| -> Stmt { parse_quote!(let _ = &#name;) });
+        block.stmts.splice(0..0, used);
         let unused = is_refused.then(|| quote!(#[allow(unused)]));
         let allowed = item.attrs.iter().filter(|attribute| {
             ["allow", "expect", "warn"]

@@ -38,6 +38,7 @@ mod device;
 mod divergence;
 mod expression;
 mod function_type;
+mod host_variable;
 mod kernel;
 mod method;
 mod options;
@@ -122,7 +123,8 @@ use proc_macro::TokenStream;
 ///   `first` and `last`;
 /// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, `.windows(n)`,
 ///   `.chunks(n)`, `acc.elements(n)`, `y.each()` of `OwnElements`, with `.zip(other)`,
-///   `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order;
+///   `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order (of a
+///   thread's own elements `zip` with others of these, and `enumerate` of those with numbers);
 ///   over `y.rows()` and `y.each()` of other outputs; and behind all of these `.map(f)`,
 ///   `.filter(f)`, `.take_while(f)`, of closures and functions (behind which stand `enumerate`, and
 ///   behind `map` alone the other adapters);

@@ -14,6 +14,17 @@ pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =
     "this method with a closure is not in the kernel language; write a `for` loop";
+pub(crate) const REDUCES: &str = "`reduce` is not in the kernel language; write `fold` with a first value: `x.iter().fold(0, |a, b| a + b)`";
+pub(crate) const COLLECTS: &str = "memory is not allocated in kernels; write a loop over what would be collected, or that fills an array `[T; N]`";
+pub(crate) const MAY_NOT_FIT: &str =
+    "a conversion that may fail is not in the kernel language; compare with `MAX`, and write `as`";
+pub(crate) const STATIC_MUT: &str = "a kernel cannot change a `static` of the host, nor see what the host makes of it: write a `Variable`, and a parameter with `#[variable(NAME)]` for it: `static COUNT: Variable<u32> = Variable::zeroed(1);`, `#[variable(COUNT)] count: Atomics<u32>`";
+pub(crate) const SHARED_LOCAL: &str = "a shared array is a parameter of the kernel, behind the others: `#[shared(64)] mut sums: SharedWrite<f32>`";
+pub(crate) const SHARED_PLANE: &str = "a shared array has one dimension: write `#[shared(16 * 16)] tile: SharedWrite<T>`, and row `i` and column `j` as `tile[i * 16 + j]`";
+pub(crate) const SLICE_IN_TUPLE: &str = "a tuple in kernels has no slices: match the other values, and ask `x.len()` or match the slice by itself within an arm";
+pub(crate) const REFERENCE_IN_STRUCT: &str = "devices cannot follow a reference in a struct: leave it out, and pass the slice beside the struct: `fn k(acc: &impl Accelerator<1>, settings: Settings, x: &[f32])`";
+pub(crate) const FUNCTION_VALUE: &str =
+    "a function that is passed is a closure that calls it: write `|x| f(x)` in place of `f`";
 pub(crate) const STAGES: &str = "`map`, `filter` and `take_while` are in the kernel language where nothing comes behind them but a `for` loop's body, what takes all items, as `sum`, `fold` or `find`; `zip`, `rev`, `skip`, `take` and `step_by` may stand behind `map` alone, and `enumerate` behind all of them; write other adapters before them";
 pub(crate) const ASYNC_BLOCK: &str = "`async` blocks and closures are not in the kernel language; write `async fn`, and await each barrier where it is";
 pub(crate) const CONST_BLOCK: &str =
@@ -30,7 +41,7 @@ pub(crate) const RAW_ADDRESS: &str = "raw pointers are not in the kernel languag
 pub(crate) const REST_IN_THE_MIDDLE: &str =
     "patterns with `..` in the middle are not in the kernel language; use indices";
 pub(crate) const BY_REFERENCE: &str = "`ref mut` is not in the kernel language; take the whole apart by reference: `let (a, b) = &mut pair`";
-pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
+pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, and enums, tuples and structs of these";
 pub(crate) const NOT_ASYNC: &str = "a kernel whose threads wait at barriers is an `async fn`: write `async` before `fn`, or take an `Accelerator`";
 pub(crate) const ASYNC: &str = "an `async fn` is a kernel whose threads wait at barriers: take a `BlockAccelerator`, or leave out `async`";
 pub(crate) const ACCELERATOR: &str = "a kernel's first parameter is the accelerator: write `acc: &impl Accelerator<1>`, or of an `async fn` `acc: &impl BlockAccelerator<1>`";
@@ -74,6 +85,8 @@ pub(crate) const ALLOCATED: &str = "memory is not allocated in kernels: pass the
 pub(crate) const WIDE: &str =
     "numbers in kernels have up to 64 bits: write `u64` or `i64`, or two of them";
 pub(crate) const TUPLES_IN_MEMORY: &str = "how a tuple lies in memory is not known to other devices; write a `#[repr(C)]` struct with `#[derive(Clone, Copy, KernelData)]`, or a slice for each part";
+pub(crate) const ATOMIC_CALLS: &str = "of `Atomics` the element's number comes first, and there is no order: `counts.add(i, 1)`, `counts.max(i, value)`, `counts.exchange(i, value)`, `counts.load(i)`, `counts.store(i, value)`, `counts.compare_exchange(i, expected, new)`; each but `store` gives the value before it; for an order write a fence, as `acc.fence_device()`";
+pub(crate) const ALLOCATED_VALUE: &str = "memory is not allocated in kernels: write the value itself, an array `[T; N]`, or a buffer as a parameter";
 pub(crate) const ATOMIC_ELEMENTS: &str = "devices change numbers of 32 and 64 bits in one step; take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`";
 pub(crate) const MOST_PARAMETERS: &str = "a kernel has up to 12 parameters besides the accelerator and shared arrays; pass values together in a `#[repr(C)]` struct with `#[derive(KernelData)]`";
 pub(crate) const CAPTURE_TYPE: &str =
@@ -150,6 +163,54 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
     })
 }
 
+/// The remedy for a call of an atomic's method that std's atomics have, and kernels' have not, or
+/// that has arguments as std's.
+pub(crate) fn atomic<'e>(
+    name: &str,
+    mut arguments: impl ExactSizeIterator<Item = &'e syn::Expr>,
+) -> Option<&'static str> {
+    let expected = match name {
+        "load" => 1,
+        "store" | "inc" | "dec" | "add" | "sub" | "min" | "max" | "and" | "or" | "xor"
+        | "exchange" => 2,
+        "compare_exchange" => 3,
+        "swap" | "compare_exchange_weak" | "into_inner" | "get_mut" => return Some(ATOMIC_CALLS),
+        name if name.starts_with("fetch_") => return Some(ATOMIC_CALLS),
+        _ => return None,
+    };
+    let is_order = |argument: &syn::Expr| {
+        let orders = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+        matches!(argument, syn::Expr::Path(path)
+            if path.path.segments.last().is_some_and(|last| orders.iter().any(|name| last.ident == name)))
+    };
+    (arguments.len() != expected || arguments.any(is_order)).then_some(ATOMIC_CALLS)
+}
+
+/// The remedy for a call of a function of a type of std's that kernels do not have.
+pub(crate) fn call(function: &syn::Expr) -> Option<&'static str> {
+    let syn::Expr::Path(function) = function else {
+        return None;
+    };
+    let mut names = function.path.segments.iter().rev();
+    let (name, of) = (names.next()?, names.next()?);
+    function_of(&of.ident.to_string(), &name.ident.to_string())
+}
+
+fn function_of(type_name: &str, name: &str) -> Option<&'static str> {
+    let allocating = [
+        "Box", "Rc", "Arc", "Vec", "VecDeque", "HashMap", "HashSet", "BTreeMap", "BTreeSet",
+        "Cell", "RefCell", "Mutex",
+    ];
+    let is_number = type_name.starts_with(char::is_lowercase);
+    Some(match (type_name, name) {
+        _ if allocating.contains(&type_name) => ALLOCATED_VALUE,
+        ("String", _) | (_, "from_str_radix" | "from_str") => STRINGS,
+        ("char", _) => STRINGS,
+        (_, "try_from") if is_number => MAY_NOT_FIT,
+        _ => return None,
+    })
+}
+
 /// True if a method of std's of this name takes a closure and goes over elements. Kernels know none
 /// of these.
 pub(crate) fn is_adapter(name: &str) -> bool {
@@ -167,6 +228,14 @@ pub(crate) fn is_adapter(name: &str) -> bool {
         "sort_unstable_by_key",
         "binary_search_by",
         "partition_point",
+        "reduce",
+        "try_fold",
+        "try_for_each",
+        "find_map",
+        "rposition",
+        "partition",
+        "is_sorted_by",
+        "is_sorted_by_key",
     ];
     names.contains(&name)
 }

@@ -139,10 +139,16 @@ struct SharedArguments {
 impl Parse for SharedArguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let length = input.parse()?;
+        if let Expr::Array(sides) = &length {
+            return Err(Error::new(sides.span(), refuse::SHARED_PLANE));
+        }
         let mut is_uninitialised = false;
         if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let wrong = |span| Error::new(span, refuse::SHARED_INITIAL);
             let span = input.span();
+            if input.peek(syn::LitInt) || input.peek(Ident) {
+                return Err(Error::new(span, refuse::SHARED_PLANE));
+            }
             input
                 .parse::<Token![unsafe]>()
                 .map_err(|error| wrong(error.span()))?;
@@ -248,6 +254,17 @@ fn check_type(user_type: &Type) -> Result<()> {
             Type::Path(path) if is_named(path, "Vec") => (user_type.span(), refuse::VECTOR),
             of => return check_type(of),
         },
+        Type::Path(path)
+            if ["SharedWrite", "SharedRead", "SharedRaw", "SharedAtomics"]
+                .iter()
+                .any(|shared| is_named(path, shared))
+                && has_dimensions(path) =>
+        {
+            (user_type.span(), refuse::SHARED_PLANE)
+        }
+        Type::Path(path) if view_name(user_type).is_none() && has_lifetime(user_type) => {
+            (path.span(), refuse::REFERENCE_IN_STRUCT)
+        }
         Type::Path(path) if is_named(path, "Atomics") || is_named(path, "SharedAtomics") => {
             match element_of(path) {
                 Some(Type::Path(element))
@@ -264,6 +281,19 @@ fn check_type(user_type: &Type) -> Result<()> {
         _ => return Ok(()),
     };
     Err(Error::new(span, words))
+}
+
+/// True if a type's parameters are a type and something behind it.
+fn has_dimensions(path: &TypePath) -> bool {
+    let arguments = path.path.segments.last().map(|last| &last.arguments);
+    let Some(PathArguments::AngleBracketed(arguments)) = arguments else {
+        return false;
+    };
+    let of_types = arguments.args.iter();
+    of_types
+        .filter(|argument| !matches!(argument, GenericArgument::Lifetime(_)))
+        .count()
+        > 1
 }
 
 /// Numbers that are not changed in one step.

@@ -78,6 +78,12 @@ impl Writer {
             Pat::Type(typed) => (&*typed.pat, Some(&*typed.ty)),
             pattern => (pattern, None),
         };
+        let shared = local.attrs.iter().find(|it| it.path().is_ident("shared"));
+        if let Some(shared) = shared {
+            // The names that it has are known from here on.
+            let _ = self.declaration(pattern, annotation);
+            return self.refuse(shared.span(), refuse::SHARED_LOCAL);
+        }
         let Some(init) = &local.init else {
             return self.declaration(pattern, annotation);
         };

@@ -92,7 +92,7 @@ fn is_one_for_each_thread(length: &Expr, acc: &AcceleratorParameter) -> bool {
 }
 
 /// True if a name is anywhere in code. A macro may name anything.
-fn names(code: &impl ToTokens, name: &Ident) -> bool {
+pub(crate) fn names(code: &impl ToTokens, name: &Ident) -> bool {
     has(
         code.to_token_stream(),
         &|token| matches!(token, TokenTree::Ident(ident) if ident == name),

@@ -656,7 +656,7 @@ fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
         _ => (
             "a warp",
             "function of a warp",
-            "a value that is passed, a vote (`acc.warp_any(…)`), or which warp of its block it is (`acc.index(Block, Threads)[0] / acc.warp_size()`, in blocks of one \
+            "a value that is passed, a vote (`acc.warp_any(…)`), or which warp of its block it is (`acc.index(Block, Threads)[0] / acc.warp_size() as usize`, in blocks of one \
              dimension, and not by the index in the grid)",
         ),
     };

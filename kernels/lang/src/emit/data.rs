@@ -20,7 +20,7 @@ use crate::number::{self, bf16, f16};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of the kernel language",
     label = "kernels on other devices cannot compute with this",
-    note = "kernels compute with numbers, `bool`, arrays and tuples of them, and with structs and field-less enums that have `#[derive(KernelData)]`",
+    note = "kernels compute with numbers, `bool`, arrays and tuples of them, and with structs and enums that have `#[derive(KernelData)]`",
     note = "what the host changes between launches is a `Variable`, and no `static`"
 )]
 pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
@@ -145,7 +145,7 @@ impl<T> Incomparable for &Variants<T> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's data",
     label = "other devices do not know how this lies in memory",
-    note = "kernels' data are numbers of a known size, `bool`, arrays of these, and structs and field-less enums that have `#[derive(KernelData)]`",
+    note = "kernels' data are numbers of a known size, `bool`, arrays of these, and structs and enums that have `#[derive(KernelData)]`",
     note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values; instead of `usize`, which can be passed alone and be nowhere else, `u32` or `u64`"
 )]
 pub unsafe trait KernelData: KernelValue {
@@ -182,7 +182,7 @@ pub unsafe trait KernelData: KernelValue {
 /// If `is_value` says that bytes are a value, they are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a value that is passed to kernels",
-    note = "passed are numbers, `bool`, arrays of these without `usize`, and structs and field-less enums that have `#[derive(KernelData)]`",
+    note = "passed are numbers, `bool`, arrays of these without `usize`, and structs and enums that have `#[derive(KernelData)]`",
     note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values"
 )]
 pub unsafe trait ValueParameter: KernelValue {

@@ -471,13 +471,15 @@ pub(super) const ORDER: &str = "the order of this type is not known in kernels; 
 
 /// `left < right`, and the like.
 #[track_caller]
-pub fn ordered<A: KernelValue>(
+pub fn ordered<A: KernelValue, B>(
     operation: BinaryOperation,
     left: Expr<A>,
-    right: Expr<A>,
+    right: Expr<B>,
     _witness: Option<bool>,
 ) -> Expr<bool> {
     let location = Location::caller();
+    // rustc says of the witness if their types differ.
+    let right = Expr::<A>::from_raw(right.raw);
     if let Some(order) = A::__order_of(value(left), value(right)) {
         return super::order::holds(operation, order, location);
     }

@@ -70,7 +70,33 @@ refused! {
     vote_without_await: waits("let a = acc.warp_any(n > 2);") at "warp_any" says "write `.await` behind it";
     waiting_for_a_variable: body("n.await;") at "await" says "barriers";
 
+    collected: body("let a: Vec<u32> = (0..n).map(|i| i + 1).collect();") at "collect" says "memory is not allocated";
+    reduced: body("let a = x.iter().copied().reduce(|a, b| a + b);") at "reduce" says "write `fold` with a first value";
+    folded_with_a_way_out: body("let a = x.iter().try_fold(0.0, |a, b| Some(a + b));") at "try_fold" says "write a `for` loop";
+    boxed: body("let a = Box::new(n + 1);") at "Box" says "memory is not allocated";
+    boxed_constant: body("let a = Box::new(3);") at "Box" says "memory is not allocated";
+    hashed: body("let a = std::collections::HashMap::<u32, u32>::new();") at "std" says "memory is not allocated";
+    converted_if_it_fits: body("let a = u8::try_from(n);") at "u8" says "compare with `MAX`";
+    parsed: body("let a = u32::from_str_radix(n, 10);") at "u32" says "use numbers";
+    host_variable_that_is_counted: body("unsafe { COUNT += 1; }") at "COUNT" says "write a `Variable`";
+    host_variable_that_is_assigned: body("unsafe { state::TABLE[2].size = n; f(n) }") at "TABLE" says "write a `Variable`";
+    host_variable_by_reference: body("unsafe { f(&mut COUNT) }") at "COUNT" says "write a `Variable`";
+    host_variable_that_is_read: body("let a = unsafe { TABLE[n as usize] } + 1;") at "TABLE" says "write a `Variable`";
+    shared_local: waits("#[shared(64)] let mut sums: SharedWrite<u32>; sums.own()[0] = 1;") at "#" says "is a parameter of the kernel";
+    order_of_an_atomic: kernel("fn k(acc: &impl Accelerator<1>, c: Atomics<u32>) { c.fetch_add(1, Ordering::Relaxed); }") at "fetch_add" says "`counts.add(i, 1)`";
+    atomic_without_a_number: kernel("fn k(acc: &impl Accelerator<1>, c: Atomics<u32>) { c.add(1); }") at "add" says "`counts.add(i, 1)`";
+    atomic_with_an_order: kernel("fn k(acc: &impl Accelerator<1>, c: Atomics<u32>) { let a = c.load(0, Ordering::Relaxed); }") at "load" says "`counts.load(i)`";
+    atomic_store_with_an_order: kernel("fn k(acc: &impl Accelerator<1>, c: Atomics<u32>) { c.store(1, Ordering::Relaxed); }") at "store" says "`counts.store(i, value)`";
+    atomic_that_is_swapped: kernel("async fn k(acc: &impl BlockAccelerator<1>, #[shared(2)] c: SharedAtomics<u32>) { c.swap(0, 1); }") at "swap" says "`counts.exchange(i, value)`";
+
+    function_as_an_argument: body("let a = f(twice, n);") at "twice" says "a closure that calls it";
+    match_of_a_tuple_with_a_slice: body("match (n, &x[1..]) { (0, _) => {} _ => {} }") at "&x" says "a tuple in kernels has no slices";
+
     // Kernels.
+    reference_in_a_struct: kernel("fn k(acc: &impl Accelerator<1>, settings: Settings<'_>) {}") at "Settings" says "pass the slice beside the struct";
+    shared_plane: kernel("async fn k(acc: &impl BlockAccelerator<2>, #[shared([16, 16])] s: SharedWrite<u32>) {}") at "[16, 16]" says "has one dimension";
+    shared_plane_of_two_lengths: kernel("async fn k(acc: &impl BlockAccelerator<2>, #[shared(16, 16)] s: SharedWrite<u32>) {}") at "16)" says "has one dimension";
+    shared_plane_of_its_type: kernel("async fn k(acc: &impl BlockAccelerator<2>, #[shared(256)] s: SharedWrite<u32, 2>) {}") at "SharedWrite" says "has one dimension";
     no_accelerator: kernel("fn k(n: u32) {}") at "(" says "`acc: &impl Accelerator<1>`";
     second_accelerator: kernel("fn k(acc: &impl Accelerator<1>, other: &impl Accelerator<1>) {}") at "&" says "first parameter is the accelerator";
     second_accelerator_without_a_name: kernel("fn k(acc: &impl Accelerator<1>, _: &impl Accelerator<1>) {}") at "&" says "first parameter is the accelerator";
@@ -128,7 +154,7 @@ refused! {
 
     // Barriers that only some threads come to.
     barrier_of_one: waits("if acc.thread_index()[0] == 0 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread of a block";
-    barrier_of_others: waits("let t = acc.index(Grid, Threads)[0]; if t < 3 {} else if n > 2 { acc.sync(a).await; }") at "sync" says "assume_uniform";
+    barrier_of_others: waits("let t = acc.index(Grid, Threads)[0]; if t < 3 {} else if n > 2 { acc.sync(x).await; }") at "sync" says "assume_uniform";
     barrier_of_a_vote: waits("let (i, j) = (n, acc.lane()); let k = (j as usize + 1) % 2; match k { 0 => {} _ => { let a = acc.sync_block_threads_or(true).await; } }") at "sync_block_threads_or" says "a vote";
     barrier_in_own_rounds: waits("let t = acc.index(Block, Threads)[0]; for i in 0..t { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_while_own: waits("while !acc.once_per_block() { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
@@ -161,6 +187,8 @@ refused! {
     operator_body: device("impl Add for Square { type Output = Square; fn add(self, other: Self) -> Square { vec![1]; other } }")
         at "vec" says "use an array";
     layout: derive("struct Square { side: u32 }") at "Square" says "`#[repr(C)]`";
+    reference_field: derive("#[repr(C)] struct Square<'a> { side: &'a [u32] }") at "&" says "pass the slice beside the struct";
+    lifetime_of_a_struct: derive("#[repr(C)] struct Square<'a> { side: Side<'a> }") at "'a" says "pass the slice beside the struct";
     unit_field: derive("#[repr(C)] struct Square { side: u32, none: () }") at "()" says "leave the field out";
     packed: derive("#[repr(C, packed)] struct Square { side: u32 }") at "packed" says "order the fields";
     alignment: derive("#[repr(C, align(32))] struct Square { side: u32 }") at "32" says "`align(16)`";
