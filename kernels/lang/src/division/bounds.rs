@@ -56,7 +56,7 @@ impl<const D: usize> LaunchBounds<D> {
     #[must_use]
     #[inline]
     pub const fn leave_division(&self) -> bool {
-        !self.limits_blocks() && !(self.one_element_each && self.is_of_grid)
+        !(self.limits_blocks() || self.one_element_each && self.is_of_grid)
     }
 
     /// The limits of a device for such a kernel.

@@ -325,8 +325,8 @@ fn beside(acc: &impl Accelerator<1>, how: u32, mut v: OwnElements<i32>, mut p: O
         all.for_each(|((v, _), p)| *p += *v);
     } else {
         let n = p.extent();
-        for (i, v) in acc.elements(n).zip(v.iter_mut()) {
-            // with numbers
+        let all = acc.elements(n).zip(v.iter_mut()); // with numbers
+        for (i, v) in all {
             *v += i as i32;
         }
     }
