@@ -453,7 +453,7 @@ fn links(condition: &Expr) -> Vec<&Expr> {
 }
 
 /// The place of a `let` in a condition.
-fn first_let(condition: &Expr) -> Option<Span> {
+pub(crate) fn first_let(condition: &Expr) -> Option<Span> {
     match condition {
         Expr::Let(pattern) => Some(pattern.let_token.span),
         Expr::Binary(binary) => first_let(&binary.left).or_else(|| first_let(&binary.right)),

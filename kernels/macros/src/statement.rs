@@ -5,10 +5,11 @@ use quote::{quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Block, Expr, ExprMethodCall, Item, Local, Pat, PatTuple, Stmt, Token, Type, parse_quote_spanned,
+    Block, Expr, ExprIf, ExprMethodCall, ExprTuple, Item, Local, Pat, PatTuple, Stmt, Token, Type,
+    parse_quote_spanned,
 };
 
-use crate::control::diverges;
+use crate::control::{diverges, first_let};
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
 
@@ -103,6 +104,11 @@ impl Writer {
         {
             return self.each_of(&parts.elems, &values.elems);
         }
+        if let (Pat::Tuple(parts), Expr::If(choice), None) = (pattern, &*init.expr, annotation)
+            && let Some(choices) = choices(choice, parts)
+        {
+            return self.each_choice(parts, &choice.cond, &choices);
+        }
         if let (Pat::Tuple(parts), Expr::MethodCall(call), None) =
             (pattern, &*init.expr, annotation)
             && parts.elems.len() == 2
@@ -138,6 +144,37 @@ impl Writer {
         )
     }
 
+    /// `let (a, b) = if condition { (x, y) } else { (z, w) };`: of slices there is no tuple, so each
+    /// part is a choice of its own.
+    fn each_choice(
+        &mut self,
+        parts: &PatTuple,
+        condition: &Expr,
+        choices: &[[&Expr; 2]],
+    ) -> TokenStream {
+        let span = condition.span();
+        let holds = self.fresh_at("holds", span);
+        let choices = choices.iter().map(
+            |[then, otherwise]| quote_spanned!(span=> if #holds { #then } else { #otherwise }),
+        );
+        let statements: [Stmt; 2] = [
+            parse_quote_spanned!(span=> let #holds: ::core::primitive::bool = #condition;),
+            parse_quote_spanned!(span=> let #parts = (#(#choices),*);),
+        ];
+        self.locals(&statements)
+    }
+
+    /// Bindings that stand for one of the user's.
+    fn locals(&mut self, statements: &[Stmt]) -> TokenStream {
+        let mut written = TokenStream::new();
+        for statement in statements {
+            if let Stmt::Local(local) = statement {
+                written.extend(self.local(local));
+            }
+        }
+        written
+    }
+
     /// `let (a, b) = x.split_at(middle);`: two slices, of which there is no tuple.
     fn split_at(&mut self, parts: &PatTuple, call: &ExprMethodCall, middle: &Expr) -> TokenStream {
         let (span, receiver) = (call.method.span(), &call.receiver);
@@ -147,13 +184,7 @@ impl Writer {
             parse_quote_spanned!(span=> let #at: ::core::primitive::usize = #middle;),
             parse_quote_spanned!(span=> let #parts = (&#whole[..#at], &#whole[#at..]);),
         ];
-        let mut written = TokenStream::new();
-        for statement in &statements {
-            if let Stmt::Local(local) = statement {
-                written.extend(self.local(local));
-            }
-        }
-        written
+        self.locals(&statements)
     }
 
     /// `let (a, b) = (first, second);`, where the values may be of types that no tuple can have, as
@@ -228,6 +259,38 @@ impl Writer {
             }
         }
     }
+}
+
+/// The parts of the tuples that an `if` chooses between, if these are names and references alone:
+/// for each part of a pattern what it is if the condition holds, and otherwise.
+fn choices<'e>(choice: &'e ExprIf, parts: &PatTuple) -> Option<Vec<[&'e Expr; 2]>> {
+    let (_, otherwise) = choice.else_branch.as_ref()?;
+    let Expr::Block(otherwise) = &**otherwise else {
+        return None;
+    };
+    let (then, otherwise) = (tuple_of(&choice.then_branch)?, tuple_of(&otherwise.block)?);
+    let length = parts.elems.len();
+    let fit = then.elems.len() == length && otherwise.elems.len() == length;
+    let are_plain = then.elems.iter().chain(&otherwise.elems).all(is_plain);
+    (fit && are_plain && first_let(&choice.cond).is_none()).then(|| {
+        then.elems
+            .iter()
+            .zip(&otherwise.elems)
+            .map(|(then, otherwise)| [then, otherwise])
+            .collect()
+    })
+}
+
+/// The tuple that is all of a block.
+fn tuple_of(block: &Block) -> Option<&ExprTuple> {
+    match block.stmts.as_slice() {
+        [Stmt::Expr(Expr::Tuple(tuple), None)] => Some(tuple),
+        _ => None,
+    }
+}
+
+fn is_plain(part: &Expr) -> bool {
+    matches!(part, Expr::Path(_) | Expr::Reference(_))
 }
 
 /// True if code after a statement is never reached.

@@ -3,7 +3,8 @@
 use super::{check, division};
 use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{
-    Block, BlockAccelerator, BlockKernel, OwnElements, SharedWrite, Threads, device, kernel,
+    Accelerator, Block, BlockAccelerator, BlockKernel, OwnElements, SharedWrite, Threads, device,
+    kernel,
 };
 
 /// Sums of more and more neighbours, from one array to the other and back, by barriers.
@@ -122,6 +123,44 @@ async fn chosen(
     std::mem::swap(&mut low, &mut high);
     for (_, y) in y.each() {
         *y = sum + 10_000_000 * (low.len() as u32 + high[0]);
+    }
+}
+
+/// Both of two slices, in one of two orders, and parts of one.
+#[kernel(crate = quipu_kernel)]
+fn chosen_pairs(
+    _acc: &impl Accelerator<1>,
+    order: u32,
+    x: &[u32],
+    z: &[u32],
+    mut y: OwnElements<u32>,
+) {
+    let (mut from, mut other) = if order == 0 { (x, z) } else { (z, x) };
+    for (i, y) in y.each() {
+        let (low, high) = if from[i] > 2 && i > 0 {
+            (&x[..i], &x[i..])
+        } else {
+            (&z[..1], &z[1..])
+        };
+        for round in 1..4 {
+            *y = *y * 10 + from[i] * round;
+            std::mem::swap(&mut from, &mut other);
+        }
+        *y += 10_000 * (low[0] + 10 * high.len() as u32);
+        (from, other) = (other, from);
+    }
+}
+
+#[test]
+fn both_of_two_slices_are_chosen() {
+    let (x, z) = (vec![3, 1, 4], vec![5, 7, 2]);
+    for (order, expected) in [
+        (0, [250_409, 250_243, 130_452]),
+        (1, [250_575, 230_741, 250_286]),
+    ] {
+        let mut y = vec![0; 3];
+        check!(chosen_pairs => (order, &x, &z, &mut y), division(3, 1, 1));
+        assert_eq!(y, expected);
     }
 }
 
