@@ -2,22 +2,48 @@
 
 use std::panic::Location;
 
+use quipu_kernel_ir::Type;
+
 use super::control::branch;
 use super::convert::ConvertedFrom;
 use super::data::KernelValue;
 use super::expression::{Expr, assert_value, computed, dereference, value};
-use super::state;
+use super::state::{self, Raw, State};
 use super::variant::{is_variant, pattern_part, variant};
 
 /// `Some(value)`.
 #[track_caller]
 pub fn some<T: KernelValue>(of: Expr<T>) -> Expr<Option<T>> {
-    let raw = value(of).raw();
+    let raw = held(of).raw();
     Expr::from_raw(variant::<Option<T>>(
         "Some",
         &[("0", raw)],
         Location::caller(),
     ))
+}
+
+/// An item of an iterator as a value that a variable can hold: a pair of these has no type of its
+/// own.
+#[track_caller]
+pub(super) fn held<T: KernelValue>(item: Expr<T>) -> Expr<T> {
+    let item = value(dereference(item)).raw();
+    Expr::from_raw(state::at(Location::caller(), |s| {
+        let of = T::ir_type(s);
+        typed(s, item, of)
+    }))
+}
+
+fn typed(s: &mut State, raw: Raw, of: Type) -> Raw {
+    let (Raw::Aggregate(id), &Type::Struct(structure)) = (raw, &of) else {
+        return raw;
+    };
+    let parts = s.frame().parts(id).to_vec();
+    let parts = parts.into_iter().enumerate().map(|(position, part)| {
+        let of = s.module.field_type(structure, position);
+        typed(s, part, of)
+    });
+    let parts = parts.collect();
+    s.frame().aggregate(parts, Some(of))
 }
 
 /// `None`.

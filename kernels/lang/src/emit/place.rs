@@ -24,6 +24,17 @@ impl<T: KernelValue> FieldOfValue<T> for Own<T> {
     }
 }
 
+impl<T: KernelValue> FieldOfValue<Range<T>> for Own<Range<T>> {
+    #[track_caller]
+    fn __field<R>(&self, of: Expr<Range<T>>, name: &str, _: Option<R>) -> Expr<R> {
+        let location = Location::caller();
+        let position = usize::from(name == "end");
+        Expr::from_raw(state::at(location, |s| {
+            part_at(s, of.raw(), position, location)
+        }))
+    }
+}
+
 /// As [`FieldOfValue`], of all other types, which are refused where the value comes from.
 pub trait FieldOfOthers<T: ?Sized> {
     #[doc(hidden)]

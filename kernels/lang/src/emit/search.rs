@@ -8,7 +8,7 @@ use quipu_kernel_ir::BinaryOperation;
 use super::control::{branch, nothing};
 use super::data::KernelValue;
 use super::expression::{Expr, compare, dereference, lit, ordered, value};
-use super::option::{either, inside, none, some};
+use super::option::{either, held, inside, none, some};
 use super::place::{assign, part};
 use super::repeat::{Loop, break_loop};
 use super::variant::is_variant;
@@ -81,7 +81,7 @@ pub fn extreme_by_key<K: KernelValue, T: KernelValue>(
     key: Expr<K>,
     is_least: bool,
 ) {
-    let (key, item) = (value(dereference(key)), value(dereference(item)));
+    let (key, item) = (value(dereference(key)), held(item));
     let both = super::aggregate::tuple::<(K, T)>(&[key.raw(), item.raw()], None);
     keep_better(best, both, |before| {
         let before = part(before, 0, None::<&K>);

@@ -218,3 +218,44 @@ fn options_and_results_are_values() {
         extremes(&f);
     }
 }
+
+/// The place of the best element, as programs look for it; ends of ranges.
+#[kernel(crate = quipu_kernel)]
+fn best_places(_acc: &impl Accelerator<1>, x: &[i32], z: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let greatest = x.iter().enumerate().max_by_key(|(_, v)| **v);
+        let nearest = z.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        let above = x.iter().enumerate().find(|(k, v)| *k > i && **v > 2);
+        let pair = x.iter().zip(z).find(|(a, b)| **b > **a as f32);
+        let last = x.iter().enumerate().filter(|(_, v)| **v % 2 == 0).last();
+        let around = i.saturating_sub(1)..(i + 2).min(x.len());
+        *y = (around.start + 10 * around.end) as u32;
+        *y += 100 * greatest.map_or(9, |(k, _)| k as u32);
+        *y += 1000 * nearest.map(|(k, _)| k as u32).unwrap_or(9);
+        if let Some((k, v)) = above {
+            *y += 10_000 * (k as u32 + *v as u32);
+        }
+        if let Some((a, b)) = pair {
+            *y += 1_000_000 * (*a as u32 + *b as u32);
+        }
+        let (place, _) = last.unwrap_or((9, &0));
+        *y += 100_000_000 * place as u32;
+    }
+}
+
+#[test]
+fn runs_best_places() {
+    let (x, z) = (vec![1, 7, 3, 7, 2], vec![0.5, 2.5, -1.0, 8.0, -0.5]);
+    let mut y = vec![0; 5];
+    check!(best_places => (&x, &z, &mut y), division(5, 1, 1));
+    assert_eq!(
+        y,
+        [
+            415_082_320,
+            415_052_330,
+            415_102_341,
+            415_002_352,
+            415_002_353
+        ]
+    );
+}
