@@ -96,6 +96,12 @@ impl<T: Float> Complex<T> {
         self.re.hypot(self.im)
     }
 
+    /// The same as [`abs`](Self::abs), by the name that other crates give it.
+    #[inline(always)]
+    pub fn norm(self) -> T {
+        self.abs()
+    }
+
     /// The sum of its parts, each without its sign.
     #[inline(always)]
     pub fn l1_norm(self) -> T {
@@ -566,6 +572,7 @@ mod tests {
             let (abs, arg) = z.to_polar();
             close(Complex::cis(arg).scale(abs).unscale(2.0), z / 2.0);
             assert_eq!(z.l1_norm(), z.re.abs() + z.im.abs());
+            assert_eq!(z.norm(), z.abs());
         }
     }
 

@@ -113,7 +113,7 @@ fn inverse_functions(
         let parts = Complex::cis(arg).scale(abs) + z.proj().unscale(2.0) + (1.0 - z);
         *y = trigonometric + hyperbolic + powers + logarithms + parts;
         if z.is_nan() || z.is_infinite() {
-            *y = Complex::new(z.l1_norm(), 0.0);
+            *y = Complex::new(z.l1_norm(), z.norm());
         }
     }
 }
