@@ -7,7 +7,7 @@
 use crate::code::{Code, Result, ensure, entry, fail, list};
 use crate::context::Context;
 use crate::device::Device;
-use crate::enqueue::Command;
+use crate::enqueue::{Command, check_flags};
 use crate::handle::{Ref, release};
 use crate::kernel::{Kernel, Reach};
 use crate::platform::is_on_host;
@@ -452,11 +452,8 @@ pub(crate) unsafe extern "C" fn enqueue_svm_map(
 ) -> cl_int {
     entry(|| {
         let queue = Ref::<Queue>::of(queue)?;
-        const KNOWN: cl_map_flags = CL_MAP_READ | CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
-        ensure(
-            !pointer.is_null() && size != 0 && flags & !KNOWN == 0,
-            CL_INVALID_VALUE,
-        )?;
+        ensure(!pointer.is_null() && size != 0, CL_INVALID_VALUE)?;
+        check_flags(flags)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
         enqueue(&command, CL_COMMAND_SVM_MAP, blocking, || {})

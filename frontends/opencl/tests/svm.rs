@@ -65,6 +65,27 @@ fn ranges_that_are_migrated_lie_within_an_allocation() {
 }
 
 #[test]
+fn flags_of_a_mapping_that_exclude_each_other_are_refused() {
+    let setup = Setup::new();
+    // SAFETY: the context's.
+    let memory = unsafe { clSVMAlloc()(setup.context, CL_MEM_READ_WRITE, 64, 0) };
+    let mapped = |flags| {
+        // SAFETY: memory of the context's.
+        unsafe { clEnqueueSVMMap()(setup.queue, CL_TRUE, flags, memory, 64, 0, null(), null_mut()) }
+    };
+    let invalidates = CL_MAP_WRITE_INVALIDATE_REGION;
+    for flags in [CL_MAP_READ, CL_MAP_WRITE, CL_MAP_READ | CL_MAP_WRITE, invalidates] {
+        ok(mapped(flags));
+    }
+    for flags in [CL_MAP_READ, CL_MAP_WRITE, CL_MAP_READ | CL_MAP_WRITE, 1 << 3] {
+        assert_eq!(mapped(invalidates | flags), CL_INVALID_VALUE, "{flags}");
+    }
+    setup.finish();
+    // SAFETY: nothing uses it any more.
+    unsafe { clSVMFree()(setup.context, memory) };
+}
+
+#[test]
 fn the_host_and_kernels_change_one_number_by_atomic_operations() {
     let setup = Setup::new();
     let mut capabilities: cl_device_svm_capabilities = 0;

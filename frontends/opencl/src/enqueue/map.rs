@@ -17,6 +17,16 @@ use std::ffi::c_void;
 
 const WRITES: cl_map_flags = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 
+/// Refuses flags that are none, or that exclude each other.
+pub(crate) fn check_flags(flags: cl_map_flags) -> Result<()> {
+    let invalidates = flags & CL_MAP_WRITE_INVALIDATE_REGION != 0;
+    let others = flags & !CL_MAP_WRITE_INVALIDATE_REGION;
+    ensure(
+        others & !(CL_MAP_READ | CL_MAP_WRITE) == 0 && !(invalidates && others != 0),
+        CL_INVALID_VALUE,
+    )
+}
+
 /// Maps bytes of memory: `part` says which. `how` is whether the program waits, its flags, and the
 /// kind of command.
 ///
@@ -30,12 +40,7 @@ pub(super) unsafe fn map(
     (count, events, event): (cl_uint, *const cl_event, *mut cl_event),
 ) -> Result<*mut c_void> {
     let (blocking, flags, kind) = how;
-    const KNOWN: cl_map_flags = CL_MAP_READ | WRITES;
-    let invalidates = flags & CL_MAP_WRITE_INVALIDATE_REGION != 0;
-    ensure(
-        flags & !KNOWN == 0 && !(invalidates && flags & (CL_MAP_READ | CL_MAP_WRITE) != 0),
-        CL_INVALID_VALUE,
-    )?;
+    check_flags(flags)?;
     ensure(
         (flags & CL_MAP_READ == 0 || memory.is_readable())
             && (flags & WRITES == 0 || memory.is_writable()),
@@ -52,7 +57,7 @@ pub(super) unsafe fn map(
         .wrapping_add((memory.offset + part.offset) as usize);
     let mode = match flags {
         // What lies between the rows of an image stays.
-        _ if invalidates && memory.image.is_none() => AccessMode::Overwrite,
+        CL_MAP_WRITE_INVALIDATE_REGION if memory.image.is_none() => AccessMode::Overwrite,
         _ if flags & WRITES != 0 => AccessMode::ReadWrite,
         _ => AccessMode::Read,
     };
