@@ -71,13 +71,34 @@ fn flags_of_a_mapping_that_exclude_each_other_are_refused() {
     let memory = unsafe { clSVMAlloc()(setup.context, CL_MEM_READ_WRITE, 64, 0) };
     let mapped = |flags| {
         // SAFETY: memory of the context's.
-        unsafe { clEnqueueSVMMap()(setup.queue, CL_TRUE, flags, memory, 64, 0, null(), null_mut()) }
+        unsafe {
+            clEnqueueSVMMap()(
+                setup.queue,
+                CL_TRUE,
+                flags,
+                memory,
+                64,
+                0,
+                null(),
+                null_mut(),
+            )
+        }
     };
     let invalidates = CL_MAP_WRITE_INVALIDATE_REGION;
-    for flags in [CL_MAP_READ, CL_MAP_WRITE, CL_MAP_READ | CL_MAP_WRITE, invalidates] {
+    for flags in [
+        CL_MAP_READ,
+        CL_MAP_WRITE,
+        CL_MAP_READ | CL_MAP_WRITE,
+        invalidates,
+    ] {
         ok(mapped(flags));
     }
-    for flags in [CL_MAP_READ, CL_MAP_WRITE, CL_MAP_READ | CL_MAP_WRITE, 1 << 3] {
+    for flags in [
+        CL_MAP_READ,
+        CL_MAP_WRITE,
+        CL_MAP_READ | CL_MAP_WRITE,
+        1 << 3,
+    ] {
         assert_eq!(mapped(invalidates | flags), CL_INVALID_VALUE, "{flags}");
     }
     setup.finish();
