@@ -59,6 +59,11 @@ impl Answer {
 
     /// Answers with a text.
     pub(crate) fn text(self, text: &str) -> Result<()> {
+        self.text_of(text.as_bytes())
+    }
+
+    /// Answers with a text, which need not be UTF-8.
+    pub(crate) fn text_of(self, text: &[u8]) -> Result<()> {
         self.bytes(text.len() + 1, |to| {
             // SAFETY: there is room for the text and a zero, as `bytes` has compared.
             unsafe {

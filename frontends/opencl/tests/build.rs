@@ -5,6 +5,7 @@
 mod support;
 
 use opencl_sys::*;
+use std::ptr::{null, null_mut};
 use std::time::{SystemTime, UNIX_EPOCH};
 use support::*;
 
@@ -34,6 +35,57 @@ fn a_build_that_succeeds_has_warnings_in_its_log() {
     let (_, code, log) = setup.try_build(WARNED, "-Wall -Werror");
     assert_eq!(code, CL_BUILD_PROGRAM_FAILURE);
     assert!(log.contains("error: unused variable"), "{log}");
+}
+
+#[test]
+fn a_text_that_is_no_utf8_keeps_its_bytes() {
+    let setup = Setup::new();
+    let text = b"// caf\xe9\nconstant char there[] = \"\xfc1\", own[] = OWN;
+        kernel void k(global uchar *x) { x[0] = there[0]; x[1] = there[1]; x[2] = own[0]; }";
+    let options = b"-DOWN=\\\"\xdf\\\"\0";
+    let mut first = text.as_ptr().cast();
+    let bytes = setup.buffer(&[0_u8; 3]);
+    // SAFETY: a text of this length, options that end with a zero, and room for the answers.
+    unsafe {
+        let program = made(|code| {
+            clCreateProgramWithSource()(setup.context, 1, &raw mut first, &text.len(), code)
+        });
+        let mut source = vec![0_u8; text.len() + 1];
+        ok(clGetProgramInfo()(
+            program,
+            CL_PROGRAM_SOURCE,
+            source.len(),
+            source.as_mut_ptr().cast(),
+            null_mut(),
+        ));
+        assert_eq!(source.strip_suffix(&[0]), Some(&text[..]));
+        if !compiles() {
+            return;
+        }
+        let options = options.as_ptr().cast();
+        ok(clBuildProgram()(
+            program,
+            1,
+            &setup.device,
+            options,
+            None,
+            null_mut(),
+        ));
+        let kernel = made(|code| clCreateKernel()(program, c"k".as_ptr(), code));
+        ok(set(kernel, 0, &bytes));
+        ok(clEnqueueNDRangeKernel()(
+            setup.queue,
+            kernel,
+            1,
+            null(),
+            &1,
+            null(),
+            0,
+            null(),
+            null_mut(),
+        ));
+    }
+    assert_eq!(setup.read::<u8>(bytes, 3), [0xfc, b'1', 0xdf]);
 }
 
 #[test]

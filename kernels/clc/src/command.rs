@@ -195,7 +195,7 @@ fn program(bytes: &[u8], asked: &Asked) -> Result<Program, ClcError> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     options.extend(folder.map(|folder| format!("-I{}", folder.display())));
-    Program::new(&String::from_utf8_lossy(bytes), &as_text(&options))
+    Program::new(&crate::as_utf8(bytes), &as_text(&options))
 }
 
 /// Options as one text, in which a backslash is before what would end one of them.

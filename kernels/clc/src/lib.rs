@@ -28,6 +28,7 @@
 //! | `metadata` | descriptions of compiled kernels |
 //! | `output` | the standard output, to which kernels print |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
+//! | `text` | texts that are not UTF-8 |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
@@ -49,6 +50,7 @@ mod passed;
 mod program;
 mod run;
 mod spirv;
+mod text;
 
 pub use client::{
     ClcError, compiler_program, has_half, is_available, kernels_there, limit_compiler,
@@ -71,3 +73,4 @@ pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};
 pub use run::{Argument, Grid, Kernel};
 pub use spirv::SpirV;
+pub use text::as_utf8;

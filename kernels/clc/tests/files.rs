@@ -25,6 +25,23 @@ fn is_there() -> bool {
 }
 
 #[test]
+fn a_file_that_is_no_utf8_keeps_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = b"#define VALUE '\xe9' // caf\xe9\n";
+    write(folder.path().join("latin.h"), text).unwrap();
+    let text = "#include <latin.h>\nkernel void k(global int *x) { *x = (uchar)VALUE; }";
+    let options = format!("-I {}", folder.path().display());
+    // As other devices compile it.
+    let whole = quipu_clc::with_includes(text, &options, &[]).unwrap();
+    assert!(whole.contains("#define VALUE '\\351'"), "{whole}");
+    for text in [text, &whole] {
+        if let Some(program) = is_there().then(|| Program::new(text, &options).unwrap()) {
+            assert_eq!(written(&program), 0xe9);
+        }
+    }
+}
+
+#[test]
 fn a_program_is_read_anew_where_a_file_has_changed_that_it_includes() {
     if !is_there() {
         return;

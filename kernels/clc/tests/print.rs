@@ -36,6 +36,7 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
             printf(\"%zu %td %zx %s %c %%\\n\", (size_t)5000000000ul, (ptrdiff_t)-5000000000l, (size_t)n, \"text\", 'c');
             printf(\"%v16hhu\\n\", (uchar16)(255));
             printf(\"%hhd %hhx %hhu %4hhd|\\n\", -128, -128, 511, 200 + n);
+            printf(\"\\xe9 %s\\n\", \"\\xff\");
         }
         kernel void halves(int n) {
             half2 v = (half2)(n, -0.25h);
@@ -65,6 +66,7 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
         "5000000000 -5000000000 2a text c %",
         &["255"; 16].join(","),
         "-128 80 255  -14|",
+        "\u{e9} \u{ff}",
     ];
     assert_eq!(forms.lines().collect::<Vec<_>>(), wanted);
     if quipu_clc::has_half() {

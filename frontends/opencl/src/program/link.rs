@@ -186,7 +186,7 @@ pub(crate) unsafe extern "C" fn compile_program(
         };
         // SAFETY: the program passes so many handles.
         let numbers = unsafe { program.numbers(count, devices) }?;
-        let is_compiled_so = matches!(program.origin, Origin::Text | Origin::Il(_));
+        let is_compiled_so = matches!(program.origin, Origin::Text(_) | Origin::Il(_));
         ensure(is_compiled_so, CL_INVALID_OPERATION)?;
         let mut headers = Vec::new();
         for (text, name) in texts.iter().zip(names) {

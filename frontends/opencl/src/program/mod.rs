@@ -44,7 +44,8 @@ object!(Program, CL_INVALID_PROGRAM);
 
 /// The origin of a program.
 enum Origin {
-    Text,
+    /// A text, as the program passed it.
+    Text(Box<[u8]>),
     /// A binary for each device.
     Binaries(Vec<Read>),
     /// A module of SPIR-V.
@@ -442,9 +443,7 @@ unsafe fn options_of(options: *const c_char) -> String {
     match options.is_null() {
         true => String::new(),
         // SAFETY: as the caller promises.
-        false => unsafe { CStr::from_ptr(options) }
-            .to_string_lossy()
-            .into_owned(),
+        false => quipu_clc::as_utf8(unsafe { CStr::from_ptr(options) }.to_bytes()).into_owned(),
     }
 }
 
@@ -482,8 +481,9 @@ pub(crate) unsafe extern "C" fn create_program_with_source(
         // A length may count the zero that ends a text.
         source.retain(|byte| *byte != 0);
         let devices = context.devices.clone();
-        let source = String::from_utf8_lossy(&source);
-        Ok(Program::create(context, devices, &source, Origin::Text, Build::none())?.give())
+        let text = quipu_clc::as_utf8(&source).into_owned();
+        let origin = Origin::Text(source.into());
+        Ok(Program::create(context, devices, &text, origin, Build::none())?.give())
     };
     // SAFETY: the program passes where the code goes.
     unsafe { create(code, body) }
@@ -689,10 +689,10 @@ pub(crate) unsafe extern "C" fn get_program_info(
                 let devices: Vec<_> = program.devices.iter().map(Ref::handle).collect();
                 answer.slice(&devices)
             }
-            CL_PROGRAM_SOURCE => answer.text(match program.origin {
-                Origin::Text => &program.source,
-                _ => "",
-            }),
+            CL_PROGRAM_SOURCE => match &program.origin {
+                Origin::Text(text) => answer.text_of(text),
+                _ => answer.text(""),
+            },
             CL_PROGRAM_IL => match &program.origin {
                 Origin::Il(il) => answer.slice(il.bytes()),
                 _ => answer.slice::<u8>(&[]),
@@ -752,7 +752,7 @@ pub(crate) unsafe extern "C" fn get_program_build_info(
                 // A binary of a program that was built is that before it is built again.
                 let unbuilt = match program.origin {
                     Origin::Binaries(_) => CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
-                    Origin::Text | Origin::Il(_) | Origin::Linked => CL_PROGRAM_BINARY_TYPE_NONE,
+                    Origin::Text(_) | Origin::Il(_) | Origin::Linked => CL_PROGRAM_BINARY_TYPE_NONE,
                 };
                 answer.value(made.map_or(unbuilt, Made::binary_type))
             }

@@ -170,7 +170,7 @@ fn start_of(pointer: Value) -> Value {
     }
 }
 
-/// The text that a constant pointer points to.
+/// The text that a constant pointer points to. A character stands for each byte, whatever that is.
 fn constant_text(pointer: Value) -> Option<String> {
     let global = LLVMIsAGlobalVariable(start_of(pointer)).some()?;
     let value = LLVMGetInitializer(global).some()?;
@@ -184,11 +184,13 @@ fn constant_text(pointer: Value) -> Option<String> {
     // SAFETY: libLLVM gives so many bytes, which live as long as the module.
     let bytes = unsafe { std::slice::from_raw_parts(first.cast::<u8>(), length) };
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    Some(String::from_utf8_lossy(text).into_owned())
+    Some(text.iter().copied().map(char::from).collect())
 }
 
+/// A constant with such a text, as [`constant_text`] gives it.
 fn global_text(context: Context, module: Module, text: &str) -> Value {
     const CONSTANT: u32 = 2;
+    let text: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
     let value = LLVMConstStringInContext(context, text.as_ptr().cast(), text.len() as u32, 0);
     let global =
         LLVMAddGlobalInAddressSpace(module, LLVMTypeOf(value), c"format".as_ptr(), CONSTANT);

@@ -17,6 +17,7 @@ mod macros;
 
 use crate::client::{ClcError, is_whole};
 use crate::options;
+use crate::text::as_utf8;
 use lines::{Directive, Line, Lines, is_joined};
 use macros::{Macros, When};
 use std::collections::{HashMap, HashSet};
@@ -366,7 +367,7 @@ fn text_of(path: &Path) -> Option<String> {
     let file = std::fs::File::open(path).ok()?;
     let most = MOST_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).ok()?;
-    Some(with_plain_lines(&String::from_utf8_lossy(&bytes)))
+    Some(with_plain_lines(&as_utf8(&bytes)))
 }
 
 /// A text without a byte order mark, in which each line ends with a line feed.

@@ -137,8 +137,8 @@ pub(crate) fn printed(run: impl FnOnce()) -> String {
         libc::dup2(own, 1);
         libc::close(own);
     }
-    let mut text = String::new();
+    let mut text = Vec::new();
     file.rewind().unwrap();
-    file.read_to_string(&mut text).unwrap();
-    text
+    file.read_to_end(&mut text).unwrap();
+    text.into_iter().map(char::from).collect()
 }
