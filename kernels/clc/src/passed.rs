@@ -88,7 +88,7 @@ impl Kernel {
                 PassedParameter::Value(bytes)
                     if matches!(kind, Some(ParameterKind::Memory(_))) && is_null(bytes) =>
                 {
-                    Argument::Memory(std::ptr::null_mut())
+                    Argument::Address(std::ptr::null_mut())
                 }
                 PassedParameter::Value(bytes) => Argument::Value(bytes),
                 PassedParameter::Memory { .. } => {
@@ -99,9 +99,9 @@ impl Kernel {
                             parameters.next();
                             Argument::Image(image)
                         }
-                        _ => Argument::Memory(
-                            memory.map_or(std::ptr::null_mut(), |memory| memory.pointer),
-                        ),
+                        _ => memory.map_or(Argument::Address(std::ptr::null_mut()), |memory| {
+                            Argument::Memory(memory.pointer, memory.length)
+                        }),
                     }
                 }
                 PassedParameter::Local(bytes) => Argument::Local(*bytes),

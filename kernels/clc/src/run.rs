@@ -209,8 +209,11 @@ impl Grid {
 pub enum Argument<'a> {
     /// A value's bytes.
     Value(&'a [MaybeUninit<u8>]),
-    /// Memory that all work-items reach.
-    Memory(*mut u8),
+    /// Memory that all work-items reach, of so many bytes.
+    Memory(*mut u8, usize),
+    /// An address in memory that all work-items reach. How much they reach, and on which side of
+    /// it, is not known.
+    Address(*mut u8),
     /// So many bytes of each work-group's memory.
     Local(u64),
     /// An image.
@@ -351,7 +354,7 @@ impl Kernel {
                     bytes.len() == size as usize
                 }
                 (ParameterKind::Sampler, Argument::Value(bytes)) => bytes.len() == 4,
-                (ParameterKind::Memory(_), Argument::Memory(_))
+                (ParameterKind::Memory(_), Argument::Memory(..) | Argument::Address(_))
                 | (ParameterKind::Image(_), Argument::Image(_))
                 | (ParameterKind::Local, Argument::Local(_)) => true,
                 _ => false,
@@ -359,7 +362,7 @@ impl Kernel {
             if !fits {
                 let given = match argument {
                     Argument::Value(bytes) => format!("a value of {} bytes", bytes.len()),
-                    Argument::Memory(_) => "a buffer".to_owned(),
+                    Argument::Memory(..) | Argument::Address(_) => "a buffer".to_owned(),
                     Argument::Local(_) => "local memory".to_owned(),
                     Argument::Image(_) => "an image".to_owned(),
                 };
@@ -488,6 +491,28 @@ impl Kernel {
         Ok(())
     }
 
+    /// True if what the kernel writes to through one argument is known to be no other's memory.
+    fn are_apart(&self, arguments: &[Argument<'_>]) -> bool {
+        let extent = |argument: &Argument<'_>| match argument {
+            Argument::Memory(start, bytes) => Some((start.addr(), start.addr() + bytes)),
+            Argument::Address(address) if address.is_null() => Some((0, 0)),
+            Argument::Address(_) => Some((0, usize::MAX)),
+            _ => None,
+        };
+        let writes = |at: usize| match self.info.parameters[at].kind {
+            ParameterKind::Memory(access) => access.writes(),
+            _ => false,
+        };
+        let all = || arguments.iter().enumerate();
+        all().filter(|(at, _)| writes(*at)).all(|(at, written)| {
+            extent(written).is_none_or(|(start, end)| {
+                all().filter(|(other, _)| *other != at).all(|(_, other)| {
+                    extent(other).is_none_or(|(first, last)| last <= start || end <= first)
+                })
+            })
+        })
+    }
+
     /// Lays out arguments, local memory and what is kept, in this order, and calls the function for
     /// groups of a size in a window.
     ///
@@ -510,7 +535,7 @@ impl Kernel {
             let address;
             let bytes: &[MaybeUninit<u8>] = match argument {
                 Argument::Value(bytes) => bytes,
-                Argument::Memory(memory) => {
+                Argument::Memory(memory, _) | Argument::Address(memory) => {
                     address = memory
                         .expose_provenance()
                         .to_ne_bytes()
@@ -559,6 +584,7 @@ impl Kernel {
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
         info[17..20].copy_from_slice(&grid.local_size.map(u64::from));
+        info[29] = u64::from(self.are_apart(arguments));
         let _usual = UsualArithmetic::enter();
         let printing = self.layout.prints.then(PlainLocale::enter);
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout

@@ -5,8 +5,9 @@
 
 mod support;
 
-use quipu_clc::{Argument, Grid, Kernel, Program};
+use quipu_clc::{Argument, Grid, Kernel, Output, Program};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use support::program;
 
 /// Work-items.
@@ -216,11 +217,16 @@ const KERNELS: [(&str, usize, &str, Work); 18] = [
     ),
 ];
 
+/// The kernels, and each once more with its second pointer so many numbers behind its argument.
 fn text() -> String {
     let times = "void times(global int *out, global const int *in) {
         out[0] = in[0] * in[0] - in[1] * in[1]; out[1] = 2 * in[0] * in[1]; }";
     let kernels = KERNELS.iter().map(|(name, _, body, _)| {
-        format!("kernel void {name}(global int *a, global int *b, int n) {{ int i = get_global_id(0); {body} }}")
+        format!(
+            "kernel void {name}(global int *a, global int *b, int n) {{ int i = get_global_id(0); {body} }}
+            kernel void {name}_behind(global int *a, global int *b, int n, int behind) {{
+                b += behind; int i = get_global_id(0); {body} }}"
+        )
     });
     format!(
         "{STRUCTURE}\n{times}\n{}",
@@ -228,16 +234,56 @@ fn text() -> String {
     )
 }
 
-/// Both pointers are to one buffer.
-fn ran(kernel: &Kernel, local: u32, mut numbers: Vec<i32>) -> Vec<i32> {
+/// How the memory of the two pointers lies.
+#[derive(Clone, Copy, Debug)]
+enum Memory {
+    /// It is the same.
+    Same,
+    /// It is the same, of which the launch does not know how much there is.
+    OfUnknownSize,
+    /// That of the second one begins before that of the first one, and goes on into it.
+    Overlapping,
+    /// They share none.
+    Apart,
+    /// They share none, and the launch does not know that.
+    ApartUnknown,
+}
+
+/// Numbers before the first pointer's.
+const BEHIND: usize = 24;
+
+/// The numbers of both pointers when the kernel has run.
+fn ran(kernel: &Kernel, local: u32, numbers: &[i32], memory: Memory) -> [Vec<i32>; 2] {
     let grid = Grid::new(1, [ITEMS as u64, 1, 1], [local, 1, 1]);
-    let start = numbers.as_mut_ptr();
-    let memory = || Argument::Memory(start.cast());
-    let one = 1_i32.to_ne_bytes().map(MaybeUninit::new);
-    let arguments = [memory(), memory(), Argument::Value(&one)];
+    let mut all = vec![0; BEHIND];
+    all.extend_from_slice(numbers);
+    let mut others: Vec<i32> = numbers.iter().map(|number| number * 3 % 59).collect();
+    let start = all.as_mut_ptr();
+    let first = start.wrapping_add(BEHIND).cast();
+    let other = others.as_mut_ptr().cast();
+    let bytes = size_of_val(numbers);
+    let [a, b] = match memory {
+        Memory::Same => [Argument::Memory(first, bytes); 2],
+        Memory::OfUnknownSize => [Argument::Address(first); 2],
+        Memory::Overlapping => [
+            Argument::Memory(first, bytes),
+            Argument::Memory(start.cast(), 4 * BEHIND + bytes),
+        ],
+        Memory::Apart => [
+            Argument::Memory(first, bytes),
+            Argument::Memory(other, bytes),
+        ],
+        Memory::ApartUnknown => [Argument::Address(first), Argument::Address(other)],
+    };
+    let number = |number: i32| number.to_ne_bytes().map(MaybeUninit::new);
+    let (one, behind) = (number(1), number(BEHIND as i32));
+    let mut arguments = vec![a, b, Argument::Value(&one)];
+    if let Memory::Overlapping = memory {
+        arguments.push(Argument::Value(&behind));
+    }
     // SAFETY: the kernels stay within the numbers, which nobody else has.
     unsafe { kernel.run(&grid, &arguments, 0..grid.groups().iter().product()) }.unwrap();
-    numbers
+    [all.split_off(BEHIND), others]
 }
 
 #[test]
@@ -254,18 +300,59 @@ fn a_work_item_reads_what_it_wrote() {
 
 fn check(program: &Program, name: &str, own: usize, work: Work, faults: &mut Vec<String>) {
     let first: Vec<i32> = (0..ITEMS * own).map(|at| at as i32 * 5 % 61).collect();
-    let mut right = first.clone();
-    right.chunks_mut(own).for_each(work);
-    let any = program.compile_for_any_size(name).unwrap();
-    for local in [1, 8, 16, 64] {
-        let sized = program.compile(name, [local, 1, 1]).unwrap();
-        for (kernel, of) in [(&any, "any size"), (&*sized, "this size")] {
-            let found = ran(kernel, local, first.clone());
-            let at = (0..right.len()).find(|at| found[*at] != right[*at]);
-            faults.extend(at.map(|at| {
-                let (found, right) = (found[at], right[at]);
-                format!("{name}, groups of {local}, for {of}: number {at} is {found}, not {right}")
-            }));
+    let mut shared = first.clone();
+    shared.chunks_mut(own).for_each(work);
+    let compiled = |name: &str, sizes: &[u32]| {
+        let any = Arc::new(program.compile_for_any_size(name).unwrap());
+        let all = sizes.iter().flat_map(|local| {
+            let sized = program.compile(name, [*local, 1, 1]).unwrap();
+            [
+                (*local, any.clone(), "any size"),
+                (*local, sized, "this size"),
+            ]
+        });
+        all.collect::<Vec<_>>()
+    };
+    let kernels = compiled(name, &[1, 8, 16, 64]);
+    // A work-item by itself, which is right where both are the same.
+    let [of_one, of_other] = ran(&kernels[1].1, 1, &first, Memory::ApartUnknown);
+    let behind = compiled(&format!("{name}_behind"), &[64]);
+    for (kernels, memory, right) in [
+        (&kernels, Memory::Same, [&shared[..], &[]]),
+        (&kernels, Memory::OfUnknownSize, [&shared[..], &[]]),
+        (&behind, Memory::Overlapping, [&shared[..], &[]]),
+        (&kernels, Memory::Apart, [&of_one[..], &of_other]),
+        (&kernels, Memory::ApartUnknown, [&of_one[..], &of_other]),
+    ] {
+        for (local, kernel, of) in kernels {
+            let found = ran(kernel, *local, &first, memory);
+            for (found, right) in found.iter().zip(right) {
+                let at = (0..right.len()).find(|at| found[*at] != right[*at]);
+                faults.extend(at.map(|at| {
+                    let (found, right) = (found[at], right[at]);
+                    format!(
+                        "{name}, {memory:?}, groups of {local}, for {of}: number {at} is {found}, not {right}"
+                    )
+                }));
+            }
         }
     }
+}
+
+/// A launch whose arguments share no memory runs code of its own.
+#[test]
+fn memory_that_is_apart_needs_no_order() {
+    let text =
+        "kernel void product(global const float *a, global const float *b, global float *c) {
+        int i = get_global_id(0);
+        c[2*i] = a[2*i] * b[2*i] - a[2*i + 1] * b[2*i + 1];
+        c[2*i + 1] = a[2*i] * b[2*i + 1] + a[2*i + 1] * b[2*i];
+    }";
+    let Some(program) = program(text) else {
+        return;
+    };
+    let explained = program.emit("product", Some([64, 1, 1]), Output::Explanation);
+    let explained = String::from_utf8(explained.unwrap()).unwrap();
+    let apart = "these groups, in launches whose arguments share no memory";
+    assert!(explained.contains(apart), "{explained}");
 }

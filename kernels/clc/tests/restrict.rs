@@ -31,9 +31,10 @@ fn check(program: &Program, kernel: &str, is_local: bool) {
     let mut x: Vec<i32> = (0..ITEMS as i32 + 2).map(|i| i * i % 37 - 11).collect();
     let wanted = wanted(&x);
     let mut launch = Launch::new([ITEMS, 1, 1], [ITEMS, 1, 1]);
+    let start = x.as_mut_ptr().cast();
     launch
         .arguments
-        .push(Argument::Memory(x.as_mut_ptr().cast()));
+        .push(Argument::Memory(start, size_of_val(&x[..])));
     if is_local {
         launch
             .arguments

@@ -207,10 +207,11 @@ impl NativeKernel for Launching {
         let compiled =
             compiled.ok_or_else(|| failed("it was compiled for another device".to_owned()))?;
         let mut memories = arguments.iter();
+        let nothing = quipu_clc::Argument::Address(std::ptr::null_mut());
         let mut next = || {
-            memories
-                .next()
-                .map_or(std::ptr::null_mut(), |memory| memory.pointer)
+            memories.next().map_or(nothing, |memory| {
+                quipu_clc::Argument::Memory(memory.pointer, memory.length)
+            })
         };
         let mut images: SmallVec<[quipu_clc::Image; 4]> = SmallVec::new();
         let mut places = self.1.iter().map(Image::passed);
@@ -229,16 +230,13 @@ impl NativeKernel for Launching {
             .iter()
             .map(|argument| match argument {
                 Kept::Value(bytes) => quipu_clc::Argument::Value(bytes),
-                Kept::Memory => quipu_clc::Argument::Memory(next()),
+                Kept::Memory => next(),
                 Kept::Image => {
-                    let pointer = next();
-                    match images.next() {
-                        Some(image) => quipu_clc::Argument::Image(image),
-                        None => quipu_clc::Argument::Memory(pointer),
-                    }
+                    let memory = next();
+                    images.next().map_or(memory, quipu_clc::Argument::Image)
                 }
                 Kept::Address(address) => {
-                    quipu_clc::Argument::Memory(std::ptr::with_exposed_provenance_mut(*address))
+                    quipu_clc::Argument::Address(std::ptr::with_exposed_provenance_mut(*address))
                 }
                 Kept::Local(bytes) => quipu_clc::Argument::Local(*bytes),
             })

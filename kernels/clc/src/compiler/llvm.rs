@@ -217,6 +217,7 @@ functions! {
     LLVMConstBitCast(value: Value, to: Type) -> Value;
     LLVMConstPointerNull(of: Type) -> Value;
     LLVMMDNodeInContext2(context: Context, operands: *const Metadata, count: usize) -> Metadata;
+    LLVMMDStringInContext2(context: Context, text: *const c_char, length: usize) -> Metadata;
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;
     LLVMGetReturnType(of: Type) -> Type;
     LLVMConstNull(of: Type) -> Value;

@@ -88,14 +88,26 @@ pub(crate) fn outcomes(reference: &Reference, programs: &[&Program]) -> Vec<Outc
 }
 
 /// The numbers of elements of a kernel's memory: `in`, `out`, `mem`, `totals`. What work-items have
-/// of their own lies behind what they give out.
+/// of their own lies behind what they give out, twice.
 fn sizes(program: &Program) -> [usize; 4] {
     let items = program.items() * program.groups.iter().product::<usize>();
-    [items, 3 * items, items, 5]
+    [items, 5 * items, items, 5]
+}
+
+/// What the last two arguments are, `own` and `same`: two names of one memory in every other
+/// program.
+fn own(program: &Program, out: *mut c_void) -> [*mut c_void; 2] {
+    let [items, ..] = sizes(program);
+    let bytes = 16 * items;
+    let own = out.wrapping_byte_add(8 * items);
+    match program.numbers.1 % 2 {
+        0 => [own; 2],
+        _ => [own, own.wrapping_byte_add(bytes)],
+    }
 }
 
 fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
-    let [read, ..] = sizes(program);
+    let [read, .., totals_count] = sizes(program);
     let mut random = Random::new(program.numbers.1.into());
     let given: Vec<u32> = (0..read)
         .map(|_| match random.percent(50) {
@@ -109,8 +121,16 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             let mut shared = [0_u32; MOST_ITEMS];
             let [out, mem, totals] = memory;
             let given = given.as_ptr().cast_mut().cast();
-            let own = out.wrapping_byte_add(8 * read);
-            let memory = [given, out, mem, totals, shared.as_mut_ptr().cast(), own];
+            let [own, same] = own(program, out);
+            let memory = [
+                given,
+                out,
+                mem,
+                totals,
+                shared.as_mut_ptr().cast(),
+                own,
+                same,
+            ];
             right.run(program, memory, backwards)
         });
         match ran {
@@ -129,17 +149,18 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             program.numbers.1.to_ne_bytes(),
         );
         let [first, second] = [first, second].map(|bytes| bytes.map(MaybeUninit::new));
-        let own = out.wrapping_byte_add(8 * read);
+        let of = |start: *mut c_void, bytes| Argument::Memory(start.cast(), bytes);
+        let [own, same] = own(program, out.cast());
         let arguments = [
-            Argument::Memory(given.as_ptr().cast_mut().cast()),
-            Argument::Memory(out.cast()),
-            Argument::Memory(mem.cast()),
-            Argument::Memory(totals.cast()),
+            of(given.as_ptr().cast_mut().cast(), 4 * read),
+            of(out.cast(), 8 * read),
+            of(mem.cast(), 4 * read),
+            of(totals.cast(), 4 * totals_count),
             Argument::Local(4 * MOST_ITEMS as u64),
             Argument::Value(&first),
             Argument::Value(&second),
-            Argument::Memory(own.cast()),
-            Argument::Memory(own.cast()),
+            of(own, 16 * read),
+            of(same, 16 * read),
         ];
         // SAFETY: the program stays within its arguments, which nobody else has.
         unsafe { kernel.run(&grid, &arguments, 0..grid.groups().iter().product()) }

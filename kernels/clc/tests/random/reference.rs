@@ -129,15 +129,15 @@ impl Compiled {
     pub(crate) fn run(
         &self,
         program: &Program,
-        memory: [*mut c_void; 6],
+        memory: [*mut c_void; 7],
         backwards: bool,
     ) -> Result<(), String> {
         let (mut first, mut second) = program.numbers;
-        let [.., own] = memory;
+        let [.., own, same] = memory;
         let mut arguments = memory[..5].to_vec();
         arguments.push((&raw mut first).cast());
         arguments.push((&raw mut second).cast());
-        arguments.extend([own; 2]);
+        arguments.extend([own, same]);
         // SAFETY: `fibres.c` and the program define functions of these types, which stay within the
         // arguments.
         let status = unsafe {

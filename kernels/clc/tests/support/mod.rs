@@ -89,8 +89,9 @@ impl Launch {
     /// Memory that the launch may write to, though it is lent as if to be read: tests look at it
     /// afterwards alone.
     pub(crate) fn memory<T: Copy>(&mut self, memory: &[T]) {
+        let start = memory.as_ptr().cast_mut().cast();
         self.arguments
-            .push(Argument::Memory(memory.as_ptr().cast_mut().cast()));
+            .push(Argument::Memory(start, size_of_val(memory)));
     }
 
     pub(crate) fn local(&mut self, bytes: u64) {

@@ -93,6 +93,7 @@ pub(super) fn transform(
     // Groups at an edge still run a version without tests of bounds.
     let versions: [Vec<_>; 2] = [every, branches.iter().collect()];
     let count = if selects.is_empty() { 1 } else { 2 };
+    let mut of_most_groups = true;
     for guards in versions[..count].iter().filter(|guards| !guards.is_empty()) {
         let [within, other] = emitter.fork(|emitter| guard::holds(emitter, guards));
         let assumed: HashMap<Value, usize> = guards
@@ -100,12 +101,17 @@ pub(super) fn transform(
             .map(|guard| (guard.decision, guard.way))
             .collect();
         emitter.go_on(within);
-        emitter.begin_notes(guards);
-        emitter.version(&waits::graph(kernel, &assumed), after)?;
+        emitter.versions(
+            &waits::graph(kernel, &assumed),
+            guards,
+            of_most_groups,
+            after,
+        )?;
+        of_most_groups = false;
         emitter.go_on(other);
     }
-    emitter.begin_notes(&[]);
-    emitter.version(&waits::graph(kernel, &HashMap::new()), after)?;
+    let graph = waits::graph(kernel, &HashMap::new());
+    emitter.versions(&graph, &[], of_most_groups, after)?;
     let (spill_bytes_per_item, spill_bytes) = emitter.end(after);
     LLVMSetLinkage(kernel, linkage::INTERNAL);
     if let (Some(notes), Some(made)) = (notes, emitter.notes) {

@@ -44,7 +44,7 @@ enum Object {
     Local(u64),
     /// That behind an argument, which may be another one's, too.
     Argument(Value),
-    /// That behind an argument of which the text says that it is none of another one's.
+    /// That behind an argument which is none of another one's, by the text or by the launch.
     Restricted(Value),
 }
 
@@ -77,6 +77,8 @@ pub(super) struct Stages<'a> {
     pub(super) side_by_side: &'a SideBySide,
     /// Arguments with `restrict`.
     pub(super) restricted: &'a HashSet<Value>,
+    /// True if no two arguments share memory.
+    pub(super) are_disjoint: bool,
     pub(super) layout: DataLayout,
     /// Numbers of nodes: see [`Graph::order`].
     pub(super) order: &'a [usize],
@@ -227,7 +229,7 @@ impl Stages<'_> {
         let object = if at.opcode() == Some(op::ALLOCA) {
             Some(Object::Own(at))
         } else if LLVMIsAArgument(at).some().is_some() {
-            Some(match self.restricted.contains(&at) {
+            Some(match self.are_disjoint || self.restricted.contains(&at) {
                 true => Object::Restricted(at),
                 false => Object::Argument(at),
             })

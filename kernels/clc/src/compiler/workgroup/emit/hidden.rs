@@ -45,17 +45,26 @@ impl Emitter {
     }
 
     /// The stages of the accesses between a node and the next cuts.
-    pub(super) fn stages(&self, version: &Version<'_>, start: usize) -> HashMap<Value, Stage> {
-        let stages = Stages {
-            graph: version.graph,
-            differs: &version.differs,
-            side_by_side: &self.side_by_side,
-            restricted: &self.restricted,
-            layout: self.layout,
-            order: &version.order,
-            repeated: &version.one_by_one,
+    pub(super) fn stages(&mut self, version: &Version<'_>, start: usize) -> HashMap<Value, Stage> {
+        let region = version.region(start);
+        let of = |are_disjoint| {
+            let stages = Stages {
+                graph: version.graph,
+                differs: &version.differs,
+                side_by_side: &self.side_by_side,
+                restricted: &self.restricted,
+                are_disjoint,
+                layout: self.layout,
+                order: &version.order,
+                repeated: &version.one_by_one,
+            };
+            stages.of(&region)
         };
-        stages.of(&version.region(start))
+        let stages = of(self.disjoint.are);
+        if !stages.is_empty() && !self.disjoint.would_help && !self.disjoint.are {
+            self.disjoint.would_help = of(true) != stages;
+        }
+        stages
     }
 
     /// Has an access that was written last be of a stage.

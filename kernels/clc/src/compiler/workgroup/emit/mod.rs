@@ -1,10 +1,10 @@
 //! Writes the function of work-groups: loops over groups and work-items, around copies of the
 //! kernel's instructions.
 //!
-//! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (29 numbers of
+//! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (30 numbers of
 //! 64 bits: global size, offset, local size and number of groups along x, y and z, then the
-//! dimensions, the address where memory that is kept ends, and the enqueued local size from the
-//! 17th on), local memory, memory that is kept across barriers, and the first group and the one
+//! dimensions, the address where memory that is kept ends, the enqueued local size from the 17th
+//! on, and as the 29th whether no two arguments share memory), local memory, memory that is kept across barriers, and the first group and the one
 //! after the last, in order of x, y, z.
 //!
 //! A wide launch is run in parts, whose numbers have few bits. For it the numbers of groups are
@@ -19,6 +19,7 @@
 //! variables were kept; where it ends, they are kept.
 
 mod apart;
+mod disjoint;
 mod hidden;
 mod loops;
 mod nodes;
@@ -27,6 +28,7 @@ mod strips;
 
 use self::apart::Apart;
 pub(super) use self::apart::are_apart;
+use self::disjoint::Disjoint;
 use self::loops::Counted;
 use super::access::{Registers, cyclic, goes_along_rows, true_divisions, widest_vectors};
 use super::common::Common;
@@ -57,7 +59,7 @@ pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) ->
 }
 
 /// The numbers of a launch.
-pub(crate) const NUMBERS: usize = 29;
+pub(crate) const NUMBERS: usize = 30;
 
 /// The most work-items of a strip.
 const MOST_IN_STRIP: u64 = 64;
@@ -100,6 +102,8 @@ pub(super) struct Emitter {
     /// Numbers that are nothing, by stages of accesses, and arguments with `restrict`.
     nothings: Vec<Value>,
     restricted: HashSet<Value>,
+    /// The memory of arguments, as it is for the launches of the version that is written.
+    disjoint: Disjoint,
     /// Memory of each work-item's own that lies side by side.
     side_by_side: SideBySide,
     /// The memory through which collective functions exchange values: 8 bytes for each work-item,
@@ -280,6 +284,7 @@ impl Emitter {
             hidden: HashMap::new(),
             nothings: Vec::new(),
             restricted: program::restricted(kernel),
+            disjoint: Disjoint::default(),
             side_by_side: SideBySide::of(kernel, layout),
             slots: Value::NULL,
             result: Value::NULL,
@@ -584,7 +589,7 @@ impl Emitter {
     }
 
     /// Writes a version of the kernel, which goes on at `after` when the group is through.
-    pub(super) fn version(&mut self, graph: &Graph, after: Block) -> Result<(), Fault> {
+    fn version(&mut self, graph: &Graph, after: Block) -> Result<(), Fault> {
         self.current = None;
         (self.per_item, self.fixed) = (0, 0);
         let loops = graph.loops();

@@ -523,6 +523,7 @@ impl Emitter {
                 && !version.differs.order.holds(at)
             {
                 self.independent(copy, item);
+                self.set_scopes(*instruction, copy);
                 if let Some(stage) = stages.get(instruction) {
                     self.set_stage(copy, *stage, item);
                 }

@@ -27,6 +27,9 @@ impl Emitter {
             .filter_map(|guard| line(guard.decision))
             .collect();
         let groups = match (guards.is_empty(), notes.versions.is_empty()) {
+            _ if self.disjoint.are => {
+                "these groups, in launches whose arguments share no memory".to_owned()
+            }
             (false, _) => format!(
                 "groups of which all work-items are within the bounds of {}",
                 notes::lines(&lines)
