@@ -10,14 +10,21 @@
 SINGLE int __q_bits(float a) { union { float f; int i; } u; u.f = a; return u.i; }
 SINGLE float __q_float(int a) { union { int i; float f; } u; u.i = a; return u.f; }
 
-// The nearest whole number, for less than 2^22 either way, is in the last bits of a sum with this one.
+// The nearest whole number, for less than 2^22 either way, is in the last bits of a sum with ROUNDER. In those of a sum with
+// SCALER it is greater by the biases of two exponents.
 #define ROUNDER 0x1.8p23f
-SINGLE int __q_whole(float rounded) { return __q_bits(rounded) - __q_bits(ROUNDER); }
+#define SCALER (ROUNDER + 254.0f)
 
-// a * 2^n, where the result may be infinite or of fewer bits: in two steps, of which only the second rounds.
-SINGLE float __q_scaled(float a, int n) {
-    int half_of = n >> 1;
-    return a * __q_float((half_of + 127) << 23) * __q_float((n - half_of + 127) << 23);
+// a * 2^n for a sum of n with SCALER, where the result may be infinite or of fewer bits: in two steps, of which only the second
+// rounds. The sum's other bits are shifted out.
+SINGLE float __q_scaled(float a, float sum) {
+    unsigned int n = (unsigned int)__q_bits(sum), half_of = n >> 1;
+    return a * __q_float((int)(half_of << 23)) * __q_float((int)((n - half_of) << 23));
+}
+
+// f + e r + d r^2 + c r^3 + b r^4 + a r^5. Its parts do not wait for each other, as those of Horner's form do.
+SINGLE float __q_six(float r, float square, float a, float b, float c, float d, float e, float f) {
+    return FMA(FMA(FMA(a, r, b), square, FMA(c, r, d)), square, FMA(e, r, f));
 }
 
 // Numbers that are none pass through both comparisons.
@@ -25,47 +32,36 @@ SINGLE float __q_within(float a, float least, float most) { a = a < least ? leas
 
 SINGLE float __q_exp(float a) {
     a = __q_within(a, -110.0f, 90.0f);
-    float t = FMA(a, 1.44269504f, ROUNDER), n = t - ROUNDER;
+    float t = FMA(a, 1.44269504f, SCALER), n = t - SCALER;
     float r = FMA(n, -0.693359375f, a);
     r = FMA(n, 2.12194440e-4f, r);
-    float p = 1.9875691500e-4f;
-    p = FMA(p, r, 1.3981999507e-3f);
-    p = FMA(p, r, 8.3334519073e-3f);
-    p = FMA(p, r, 4.1665795894e-2f);
-    p = FMA(p, r, 1.6666665459e-1f);
-    p = FMA(p, r, 5.0000001201e-1f);
-    return __q_scaled(FMA(p, r * r, r) + 1.0f, __q_whole(t));
+    float square = r * r;
+    float p = __q_six(r, square, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                      5.0000001201e-1f);
+    return __q_scaled(FMA(p, square, r) + 1.0f, t);
 }
 
 // 2^r for r within a half.
 SINGLE float __q_exp2_within_half(float r) {
-    float p = 1.535336188319500e-4f;
-    p = FMA(p, r, 1.339887440266574e-3f);
-    p = FMA(p, r, 9.618437357674640e-3f);
-    p = FMA(p, r, 5.550332471162809e-2f);
-    p = FMA(p, r, 2.402264791363012e-1f);
-    p = FMA(p, r, 6.931472028550421e-1f);
+    float p = __q_six(r, r * r, 1.535336188319500e-4f, 1.339887440266574e-3f, 9.618437357674640e-3f, 5.550332471162809e-2f,
+                      2.402264791363012e-1f, 6.931472028550421e-1f);
     return FMA(p, r, 1.0f);
 }
 
 SINGLE float __q_exp2(float a) {
     a = __q_within(a, -160.0f, 130.0f);
-    float t = a + ROUNDER;
-    return __q_scaled(__q_exp2_within_half(a - (t - ROUNDER)), __q_whole(t));
+    float t = a + SCALER;
+    return __q_scaled(__q_exp2_within_half(a - (t - SCALER)), t);
 }
 
 SINGLE float __q_exp10(float a) {
     a = __q_within(a, -48.0f, 39.0f);
-    float t = FMA(a, 3.32192809f, ROUNDER), n = t - ROUNDER;
+    float t = FMA(a, 3.32192809f, SCALER), n = t - SCALER;
     float r = FMA(n, -3.00781250e-1f, a);
     r = FMA(n, -2.48745663981195e-4f, r);
-    float p = 2.063236740311022e-1f;
-    p = FMA(p, r, 5.420251702225484e-1f);
-    p = FMA(p, r, 1.171292686296281f);
-    p = FMA(p, r, 2.034649854009453f);
-    p = FMA(p, r, 2.650948748208892f);
-    p = FMA(p, r, 2.302585167056758f);
-    return __q_scaled(FMA(p, r, 1.0f), __q_whole(t));
+    float p = __q_six(r, r * r, 2.063236740311022e-1f, 5.420251702225484e-1f, 1.171292686296281f, 2.034649854009453f,
+                      2.650948748208892f, 2.302585167056758f);
+    return __q_scaled(FMA(p, r, 1.0f), t);
 }
 
 // a = m * 2^n, with m between the square roots of a half and of two.
@@ -79,38 +75,34 @@ SINGLE float __q_parts(float a, int *n) {
 
 // log(1 + x) - x for x between the square roots of a half and of two, less one.
 SINGLE float __q_log_rest(float x) {
-    float p = 7.0376836292e-2f;
-    p = FMA(p, x, -1.1514610310e-1f);
-    p = FMA(p, x, 1.1676998740e-1f);
-    p = FMA(p, x, -1.2420140846e-1f);
-    p = FMA(p, x, 1.4249322787e-1f);
-    p = FMA(p, x, -1.6668057665e-1f);
-    p = FMA(p, x, 2.0000714765e-1f);
-    p = FMA(p, x, -2.4999993993e-1f);
-    p = FMA(p, x, 3.3333331174e-1f);
     float square = x * x;
+    float p = FMA(FMA(7.0376836292e-2f, x, -1.1514610310e-1f), x, 1.1676998740e-1f);
+    p = FMA(p, square * square,
+            FMA(FMA(-1.2420140846e-1f, x, 1.4249322787e-1f), square, FMA(-1.6668057665e-1f, x, 2.0000714765e-1f)));
+    p = FMA(p, square, FMA(-2.4999993993e-1f, x, 3.3333331174e-1f));
     return FMA(p * x, square, -0.5f * square);
 }
 
-// What logarithms are of zero, of what is below it, and of what is infinite or no number.
-SINGLE float __q_log_of(float a, float finite) {
-    float r = a < INFINITE ? finite : a;
-    r = a == 0.0f ? -INFINITE : r;
-    return a < 0.0f ? __builtin_nanf("") : r;
+// The exponent of a, in place of which is what the logarithm is of zero, of what is below it, and of what is infinite or no
+// number.
+SINGLE float __q_exponent(float a, int n) {
+    float e = a < INFINITE ? (float)n : a;
+    e = a == 0.0f ? -INFINITE : e;
+    return a < 0.0f ? __builtin_nanf("") : e;
 }
 
 SINGLE float __q_log(float a) {
     int n;
     float x = __q_parts(a, &n) - 1.0f, e = (float)n;
     float rest = FMA(e, -2.12194440e-4f, __q_log_rest(x));
-    return __q_log_of(a, FMA(e, 0.693359375f, x + rest));
+    return FMA(__q_exponent(a, n), 0.693359375f, x + rest);
 }
 
 SINGLE float __q_log2(float a) {
     int n;
     float x = __q_parts(a, &n) - 1.0f, y = __q_log_rest(x);
     float r = FMA(y, 0.442695041f, x * 0.442695041f) + y;
-    return __q_log_of(a, r + x + (float)n);
+    return r + x + __q_exponent(a, n);
 }
 
 SINGLE float __q_log10(float a) {
@@ -120,7 +112,7 @@ SINGLE float __q_log10(float a) {
     r = FMA(y, 4.3359375e-1f, r);
     r = FMA(x, 4.3359375e-1f, r);
     r = FMA(e, 2.48745663981195214e-4f, r);
-    return __q_log_of(a, FMA(e, 3.0078125e-1f, r));
+    return FMA(__q_exponent(a, n), 3.0078125e-1f, r);
 }
 
 // A near angle less a multiple of a quarter turn, and the last bits of that multiple, for at most 2^16. A greater one counts as 0,
@@ -291,8 +283,8 @@ SINGLE float __q_f_tanpi(float a) { return __q_f_sinpi(a) / __q_f_cospi(a); }
 SINGLE float __q_exp2_of_sum(float high, float low) {
     float within = __q_within(high, -160.0f, 130.0f);
     low = within == high ? low : 0.0f;
-    float t = within + ROUNDER;
-    return __q_scaled(__q_exp2_within_half(within - (t - ROUNDER) + low), __q_whole(t));
+    float t = within + SCALER;
+    return __q_scaled(__q_exp2_within_half(within - (t - SCALER) + low), t);
 }
 
 // The sign of a power, and powers that are no arithmetic. What is below zero has powers for whole numbers alone.
