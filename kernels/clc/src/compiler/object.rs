@@ -188,8 +188,9 @@ pub(super) fn compile(
         forms::marked_inline(context, module);
     }
     if asks || has_forms {
-        let passes =
-            "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)";
+        // A sine and a cosine of one angle share most of their arithmetic.
+        let passes = "always-inline,globaldce,\
+                      function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
         module.run(passes, machine)?;
     }
     if let (Some(notes), Some(remarks)) = (notes, remarks) {
