@@ -33,9 +33,11 @@
 //! 13. [`waits`]: there are no inner cuts where a work-item may hold what others wait for, by
 //!     atomic operations.
 //! 14. [`stages`]: accesses of a work-item's that no other one of it may be moved past.
+//! 15. [`counters`]: counters that begin at a work-item's number.
 
 mod access;
 mod common;
+mod counters;
 mod emit;
 mod graph;
 mod guard;
@@ -85,6 +87,7 @@ pub(super) fn transform(
     let prints = printf.is_some_and(|printf| all.iter().any(|one| uses(*one, &[printf])));
     let local_bytes = place_local(context, module, kernel, layout);
     super::variables::place(context, module, kernel);
+    counters::take_apart(context, kernel);
     let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
     emitter.notes = notes.is_some().then(Notes::default);
     let after = emitter.begin();
