@@ -297,8 +297,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     // Over connections that it has. A request for TCP's fast open is one for a new connection.
     (For::Session, &[SYS_sendto], &[&[IsNull(4), Masked(3, MSG_FASTOPEN as u32, 0)]]),
     (For::Session, &[SYS_sendmsg], &[&[Masked(2, MSG_FASTOPEN as u32, 0)]]),
-    // How long the last who closes a connection waits for its bytes (`SO_LINGER`) is not to choose: a
-    // session may give its node a connection to close.
+    // How long the last who closes a connection waits for its bytes (`SO_LINGER`) is not to choose:
+    // a session may give its node a connection to close.
     (
         For::Session,
         &[SYS_setsockopt],

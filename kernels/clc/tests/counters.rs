@@ -12,8 +12,8 @@ const ITEMS: usize = 16;
 const GROUPS: usize = 3;
 const COUNT: usize = 150;
 
-/// Kernels: the loop that gives `sum` numbers of `x`, and the indices that it goes to, by the number
-/// of the work-item in its group and in the launch.
+/// Kernels: the loop that gives `sum` numbers of `x`, and the indices that it goes to, by the
+/// number of the work-item in its group and in the launch.
 type Indices = fn(i64, i64) -> Vec<i64>;
 
 const KERNELS: [(&str, &str, Indices); 10] = [

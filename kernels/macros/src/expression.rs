@@ -260,8 +260,8 @@ impl Writer {
             self.fresh_at("right", binary.right.span()),
         );
         let op = &binary.op;
-        // The right side is not made of the type that the left side expects: rustc says natively what
-        // does not fit.
+        // The right side is not made of the type that the left side expects: rustc says natively
+        // what does not fit.
         let of_second = self.fresh_at("of_right", binary.right.span());
         let with_second = quote_spanned!(span=> let #of_second = __quipu::w(#second););
         let operated = quote_spanned!(binary.left.span()=> {

@@ -22,6 +22,7 @@
 //! | `divergence.rs` | bodies that wait for threads that have gone elsewhere |
 //! | `registers.rs`, `stencil_loops.rs`, `phases/` | fast native forms of kernels |
 //! | `refuse.rs` | the words of refusals |
+//! | `host_variable.rs` | `static mut`, which no device has |
 //! | `options.rs` | the attributes' options |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not
@@ -123,8 +124,8 @@ use proc_macro::TokenStream;
 ///   `first` and `last`;
 /// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, `.windows(n)`,
 ///   `.chunks(n)`, `acc.elements(n)`, `y.each()` of `OwnElements`, with `.zip(other)`,
-///   `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order (of a
-///   thread's own elements `zip` with others of these, and `enumerate` of those with numbers);
+///   `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order (of
+///   a thread's own elements `zip` with others of these, and `enumerate` of those with numbers);
 ///   over `y.rows()` and `y.each()` of other outputs; and behind all of these `.map(f)`,
 ///   `.filter(f)`, `.take_while(f)`, of closures and functions (behind which stand `enumerate`, and
 ///   behind `map` alone the other adapters);

@@ -74,8 +74,8 @@ impl Options {
         self.bounds.iter().find(|(known, _)| known == name)
     }
 
-    /// The bounds of a kernel's launches, as a `LaunchBounds`; none if there are none. A kernel that
-    /// asks for its place in the grid has one element for each thread.
+    /// The bounds of a kernel's launches, as a `LaunchBounds`; none if there are none. A kernel
+    /// that asks for its place in the grid has one element for each thread.
     pub(crate) fn launch_bounds(
         &self,
         asks_for_place: bool,

@@ -144,8 +144,8 @@ impl Writer {
         )
     }
 
-    /// `let (a, b) = if condition { (x, y) } else { (z, w) };`: of slices there is no tuple, so each
-    /// part is a choice of its own.
+    /// `let (a, b) = if condition { (x, y) } else { (z, w) };`: of slices there is no tuple, so
+    /// each part is a choice of its own.
     fn each_choice(
         &mut self,
         parts: &PatTuple,

@@ -11,8 +11,9 @@ const LEAST_THREADS: usize = 64;
 /// The bounds of a kernel's launches, from `#[kernel(block_threads = […], max_block_threads = …,
 /// min_blocks = …)]`. The compilers of devices get them, and a launch that disagrees is refused.
 ///
-/// A kernel that asks for its index in the grid bounds the elements of a thread as well. In a launch
-/// over a number of elements each thread then has one, so that the index is the element's number.
+/// A kernel that asks for its index in the grid bounds the elements of a thread as well. In a
+/// launch over a number of elements each thread then has one, so that the index is the element's
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchBounds<const D: usize> {
     /// The threads of each block along each dimension.
@@ -51,8 +52,8 @@ impl<const D: usize> LaunchBounds<D> {
         self.limits_blocks() || self.one_element_each
     }
 
-    /// True if a device may choose another division for a launch over a number of elements: one with
-    /// as many elements for each thread. For a barrier of the grid it may choose fewer blocks.
+    /// True if a device may choose another division for a launch over a number of elements: one
+    /// with as many elements for each thread. For a barrier of the grid it may choose fewer blocks.
     #[must_use]
     #[inline]
     pub const fn leave_division(&self) -> bool {

@@ -47,8 +47,8 @@ const ORDER_METHODS: [OrderMethod; 5] = {
 };
 
 impl OrderMethod {
-    /// The method as one of the type's own, and its builders. So there is no other of the name, that
-    /// rustc would take natively.
+    /// The method as one of the type's own, and its builders. So there is no other of the name,
+    /// that rustc would take natively.
     fn written(&self, krate: &Path) -> TokenStream {
         let emit = quote!(#krate::__macro::emit);
         let name = format_ident!("{}", self.name);

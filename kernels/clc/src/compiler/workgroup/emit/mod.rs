@@ -4,8 +4,8 @@
 //! Its arguments, in order: the arguments (see [`place_of_arguments`]), the launch (30 numbers of
 //! 64 bits: global size, offset, local size and number of groups along x, y and z, then the
 //! dimensions, the address where memory that is kept ends, the enqueued local size from the 17th
-//! on, and as the 29th whether no two arguments share memory), local memory, memory that is kept across barriers, and the first group and the one
-//! after the last, in order of x, y, z.
+//! on, and as the 29th whether no two arguments share memory), local memory, memory that is kept
+//! across barriers, and the first group and the one after the last, in order of x, y, z.
 //!
 //! A wide launch is run in parts, whose numbers have few bits. For it the numbers of groups are
 //! those of the part, and the offset is nothing. The part's first work-item is from the 14th number
