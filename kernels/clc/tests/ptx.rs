@@ -354,6 +354,71 @@ fn comparisons_of_all_vectors_become_ptx() {
     }
 }
 
+/// Operations on two vectors of integers, `a` and `b`.
+const OF_INTEGERS: [&str; 30] = [
+    "a + b",
+    "a - b",
+    "a * b",
+    "a / b",
+    "a % b",
+    "a & b",
+    "a | b",
+    "a ^ b",
+    "~a",
+    "-a",
+    "a << b",
+    "a >> b",
+    "as_KIND(a < b)",
+    "as_KIND(a <= b)",
+    "as_KIND(a == b)",
+    "as_KIND(a != b)",
+    "as_KIND(!a)",
+    "as_KIND(a && b)",
+    "as_KIND(a || b)",
+    "(a > b) ? a : b",
+    "select(a, b, (b >= a))",
+    "min(a, b)",
+    "max(a, b)",
+    "add_sat(a, b)",
+    "sub_sat(a, b)",
+    "hadd(a, b) + rhadd(a, b)",
+    "mul_hi(a, b)",
+    "rotate(a, b)",
+    "clz(a) + popcount(b)",
+    "bitselect(a, b, a + b)",
+];
+
+#[test]
+fn operations_on_all_vectors_of_integers_become_ptx() {
+    for kind in [
+        "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong",
+    ] {
+        for size in ["2", "3", "4", "8", "16"] {
+            let vector = format!("{kind}{size}");
+            let stores: String = OF_INTEGERS
+                .iter()
+                .enumerate()
+                .map(|(at, operation)| {
+                    let result = operation.replace("KIND", &vector);
+                    format!("vstore{size}({result}, {at} * n + i, y);\n")
+                })
+                .collect();
+            let kernel = format!(
+                "kernel void k(global {kind} *y, global const {kind} *x, global const {kind} *z, size_t n) {{
+                    size_t i = get_global_id(0); {vector} a = vload{size}(i, x), b = vload{size}(i, z);
+                    {stores} }}"
+            );
+            let Some(program) = support::program(&kernel) else {
+                return;
+            };
+            for capability in [70, 90] {
+                let ptx = program.ptx("k", capability);
+                ptx.unwrap_or_else(|error| panic!("{vector}: {error}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn all_mathematical_functions_become_ptx() {
     const TOGETHER: usize = 13;

@@ -190,19 +190,25 @@ pub(super) fn compile(
     Ok(emitted(machine, module, ASSEMBLY)?.to_vec())
 }
 
-/// Compares the elements of vectors of `half` one by one: LLVM 19 has no code that keeps the
-/// results of two together.
+/// Compares the elements of vectors of `half` and of integers of 16 bits one by one: LLVM 19 has no
+/// code that keeps the results of two together.
 fn compare_one_by_one(context: Context, module: Module) {
+    const BITS: u32 = 16;
     let builder = LLVMCreateBuilderInContext(context);
     let number = LLVMIntTypeInContext(context, 32);
     let all = module.functions().into_iter().flat_map(blocks);
     for one in all.flat_map(Block::instructions) {
-        let [left, right] = match one.opcode() {
-            Some(op::FCMP) => [0, 1].map(|at| LLVMGetOperand(one, at)),
-            _ => continue,
-        };
+        if !matches!(one.opcode(), Some(op::FCMP | op::ICMP)) {
+            continue;
+        }
+        let [left, right] = [0, 1].map(|at| LLVMGetOperand(one, at));
         let of = left.ty();
-        if of.kind() != kind::VECTOR || LLVMGetElementType(of).kind() != kind::HALF {
+        if of.kind() != kind::VECTOR {
+            continue;
+        }
+        let element = LLVMGetElementType(of);
+        let is_half = element.kind() == kind::HALF;
+        if !is_half && (element.kind() != kind::INTEGER || LLVMGetIntTypeWidth(element) != BITS) {
             continue;
         }
         LLVMPositionBuilderBefore(builder, one);
@@ -211,8 +217,16 @@ fn compare_one_by_one(context: Context, module: Module) {
             let at = LLVMConstInt(number, u64::from(at), 0);
             let [left, right] =
                 [left, right].map(|all| LLVMBuildExtractElement(builder, all, at, UNNAMED));
-            let predicate = LLVMGetFCmpPredicate(one);
-            let result = LLVMBuildFCmp(builder, predicate, left, right, UNNAMED);
+            let result = match is_half {
+                true => {
+                    let predicate = LLVMGetFCmpPredicate(one);
+                    LLVMBuildFCmp(builder, predicate, left, right, UNNAMED)
+                }
+                false => {
+                    let predicate = LLVMGetICmpPredicate(one);
+                    LLVMBuildICmp(builder, predicate, left, right, UNNAMED)
+                }
+            };
             results = LLVMBuildInsertElement(builder, results, result, at, UNNAMED);
         }
         LLVMReplaceAllUsesWith(one, results);
