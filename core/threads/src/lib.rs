@@ -8,6 +8,8 @@
 //!   of its own choice. A fault of the thread itself still arrives there.
 //! * Its [arithmetic](UsualArithmetic) is the usual one.
 //!
+//! Such a thread knows that it is one ([`is_own`]).
+//!
 //! Crates that run within programs start their threads so. They ask clippy to warn of the standard
 //! library's functions, which `clippy.toml` names.
 
@@ -15,6 +17,7 @@ mod arithmetic;
 
 pub use arithmetic::UsualArithmetic;
 
+use std::cell::Cell;
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
@@ -53,7 +56,7 @@ impl Start for Builder {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let _held = HeldSignals::new();
-        self.spawn(within_usual_arithmetic(body))
+        self.spawn(as_own(body))
     }
 
     fn start_scoped<'scope, T: Send + 'scope>(
@@ -62,12 +65,43 @@ impl Start for Builder {
         body: impl FnOnce() -> T + Send + 'scope,
     ) -> io::Result<ScopedJoinHandle<'scope, T>> {
         let _held = HeldSignals::new();
-        self.spawn_scoped(scope, within_usual_arithmetic(body))
+        self.spawn_scoped(scope, as_own(body))
     }
 }
 
-fn within_usual_arithmetic<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+thread_local! {
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True on a thread that Quipu has started, and not the program.
+#[must_use]
+pub fn is_own() -> bool {
+    OWN.get()
+}
+
+/// Has the calling thread's next [park](std::thread::park) return at once when this is dropped. For
+/// calls that may park a program's thread: another thread may unpark it meanwhile for reasons of the
+/// program's own, and the call would take note of that in the program's place.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct LeaveUnparked(());
+
+impl LeaveUnparked {
+    /// Does so when it is dropped.
+    pub fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Drop for LeaveUnparked {
+    fn drop(&mut self) {
+        std::thread::current().unpark();
+    }
+}
+
+fn as_own<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     || {
+        OWN.set(true);
         let _usual = UsualArithmetic::enter();
         body()
     }
@@ -159,6 +193,22 @@ mod tests {
         });
         assert_eq!(scoped, (false, true));
         assert!(takes(&OF_PROGRAM), "the thread that starts others");
+    }
+
+    #[test]
+    fn a_thread_knows_whose_it_is() {
+        assert!(Builder::new().start(is_own).unwrap().join().unwrap());
+        assert!(!is_own());
+    }
+
+    #[test]
+    fn a_thread_is_left_unparked() {
+        std::thread::current().unpark();
+        let left = LeaveUnparked::new();
+        // In the program's place.
+        std::thread::park();
+        drop(left);
+        std::thread::park();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pinning threads to cores.
 
 use quipu_scheduler::panics::quietly;
-use quipu_threads::Start;
+use quipu_threads::{LeaveUnparked, Start};
 use std::io;
 use std::thread::Builder;
 
@@ -19,6 +19,7 @@ pub(crate) fn first_refused(cores: &[usize]) -> Option<(usize, io::Error)> {
         let mut cores = cores.iter().copied();
         cores.find_map(|core| Some((core, try_to(core).err()?)))
     };
+    let _unparked = LeaveUnparked::new();
     std::thread::scope(|scope| {
         let asking = Builder::new().start_scoped(scope, refused);
         asking.ok()?.join().ok().flatten()

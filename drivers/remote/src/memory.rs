@@ -8,6 +8,7 @@ use crate::point::Point;
 use crate::receive::is_receiver;
 use quipu_protocol::limits::MAX_PATTERN;
 use quipu_protocol::message::{Fill, Operation, Read, Write};
+use quipu_threads::LeaveUnparked;
 
 /// A buffer of the node.
 #[derive(Debug)]
@@ -107,6 +108,7 @@ impl Device {
 
     /// The same, whether or not the command has failed.
     pub(crate) fn wait_for_end(&self, point: &Point) -> Result<(), Refusal> {
+        let _unparked = LeaveUnparked::new();
         point.wake_here();
         self.link.flush();
         self.link.flush_others();

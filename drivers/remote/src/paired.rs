@@ -9,7 +9,7 @@ use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, ErrorKind, Result};
-use quipu_threads::Start;
+use quipu_threads::{LeaveUnparked, Start};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -331,6 +331,7 @@ fn at_once(nodes: &[Node], meet: impl Fn(&Node) -> Result<Met> + Sync) -> Vec<Re
         return Vec::new();
     };
     let meet = &meet;
+    let _unparked = LeaveUnparked::new();
     std::thread::scope(|scope| {
         let begin = |node| {
             let thread = std::thread::Builder::new().name("quipu-meet".to_owned());
@@ -349,6 +350,7 @@ fn at_once(nodes: &[Node], meet: impl Fn(&Node) -> Result<Met> + Sync) -> Vec<Re
 
 /// Connects to a node that is used alone, or with others.
 fn meet_from(folder: &Path, node: &Node, patience: Duration, alone: bool) -> Result<Met> {
+    let _unparked = LeaveUnparked::new();
     let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
     let key = Key::of(&folder, CLIENT_KEY).map_err(|error| failed(error.to_string()))?;
     let (compression, spin) = (compression()?, spin()?);
@@ -426,6 +428,7 @@ pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<N
         }
     }
     drop(answers);
+    let _unparked = LeaveUnparked::new();
     let address = first.recv().ok()?;
     let moved = Nodes::of(folder).has_moved(node.fingerprint, &address);
     quietly(|| tracing::info!(node = node.name, address, "the node has moved"));

@@ -5,7 +5,7 @@
 //! there is one.
 
 use quipu_environment::LLVM;
-use quipu_threads::Start;
+use quipu_threads::{LeaveUnparked, Start};
 use std::fmt;
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -61,6 +61,7 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> 
         .spawn()?;
     let (mut to, said, mut wrong) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let _unparked = LeaveUnparked::new();
     let read = std::thread::scope(|scope| {
         // A compiler that ends before it has read all says why by its status. The signal that there
         // is no reader would end a program in C, and such a thread does not take it.

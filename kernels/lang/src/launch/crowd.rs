@@ -10,7 +10,7 @@
 //! woken, finds that the arrival is not complete (for ever), and so comes back to the place where
 //! it ends.
 
-use quipu_threads::Start;
+use quipu_threads::{LeaveUnparked, Start};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -327,6 +327,7 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
     };
+    let _unparked = LeaveUnparked::new();
     let panic = std::thread::scope(|scope| {
         let mut started = Vec::new();
         for thread in 0..threads {
