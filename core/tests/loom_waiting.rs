@@ -121,6 +121,8 @@ mod process {
     pub fn is_forked() -> bool {
         false
     }
+
+    pub fn end_child(_: bool) {}
 }
 
 mod command {

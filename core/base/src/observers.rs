@@ -20,6 +20,7 @@
 use crate::flush_demand::FlushDemand;
 use crate::notify::{NotifyList, Tag};
 use crate::panics::{drop_panic, quietly};
+use crate::process::end_child;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, lock};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -126,6 +127,7 @@ fn act(action: Action) {
         Action::Unpark(thread) => thread.unpark(),
         Action::Notify(call) | Action::Call(call) => call(),
     }));
+    end_child(outcome.is_err());
     if let Err(panic) = outcome {
         drop_panic(panic);
         quietly(|| {

@@ -11,6 +11,9 @@
 //! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other
 //!    says that something is lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So
 //!    an enqueue pays nothing.
+//! 3. A task or a callback may fork, and so one of Quipu's own threads may be the one that the child
+//!    has. It goes on in that user's code. There is nothing for it to do afterwards, so the process
+//!    ends with it ([`end_child`]).
 
 use crate::error::{ErrorKind, Result};
 #[cfg(all(unix, not(miri)))]
@@ -78,6 +81,26 @@ fn refuse() -> Result<()> {
     }
     .into())
 }
+
+/// Ends such a child if the calling thread is one that Quipu has started. Called where a user's code
+/// has returned, or has panicked: the status is 0, or the 101 of a program that panics. No handler
+/// of exits is called. A vendor's would wait for threads that are not here.
+#[inline]
+pub fn end_child(has_panicked: bool) {
+    if is_forked() && quipu_threads::is_own() {
+        end(has_panicked);
+    }
+}
+
+#[cfg(unix)]
+#[cold]
+fn end(has_panicked: bool) -> ! {
+    // SAFETY: the call takes a number.
+    unsafe { libc::_exit(if has_panicked { 101 } else { 0 }) }
+}
+
+#[cfg(not(unix))]
+fn end(_: bool) {}
 
 /// Runs code that commands need to end, on a thread of a driver's own. A user's panic is contained
 /// before it gets here. One of Quipu's own would leave every wait without an end, so it ends the

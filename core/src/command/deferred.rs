@@ -504,8 +504,12 @@ fn call_waker(waker: &Observer) {
     LEFT_END.set(left);
 }
 
-/// Takes the first of the callbacks that were noted, but for those that are left.
+/// Takes the first of the callbacks that were noted, but for those that are left. The others are
+/// kept in a child of `fork`, which the one before has made.
 fn take_callback() -> Option<Arc<Observer>> {
+    if crate::process::is_forked() {
+        return None;
+    }
     match LEFT_END.get().saturating_sub(CALLED.get()) {
         0 => {
             let callback = edit(&CALLS, VecDeque::pop_front)?;
@@ -517,8 +521,11 @@ fn take_callback() -> Option<Arc<Observer>> {
     }
 }
 
-/// Takes the first of the wakers that were noted, but for others'.
+/// Takes the first of the wakers that were noted, but for others'. All are kept in a child of `fork`.
 fn take_waker() -> Option<Arc<Observer>> {
+    if crate::process::is_forked() {
+        return None;
+    }
     match OTHERS_END.get().saturating_sub(TAKEN.get()) {
         0 => {
             let waker = edit(&WAKES, VecDeque::pop_front)?;

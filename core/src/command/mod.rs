@@ -200,6 +200,9 @@ impl Command {
     /// As [`Command::finish`], at a time that the device gives.
     #[inline]
     pub fn finish_at(self, result: Result<()>, time: Option<u64>, sink: &mut impl ReadySink) {
+        if crate::process::is_forked() {
+            return self.keep(result);
+        }
         let recorded = self.slot().recorded.get();
         let slot = ManuallyDrop::new(self).0.0;
         // SAFETY: the command is owned by the caller, who gives it up here.
@@ -210,6 +213,15 @@ impl Command {
                 Err(error) => fail(slot, error, time, sink),
             }
         }
+    }
+
+    /// A child of `fork` comes here if the command's code has forked it, and goes on. The command is
+    /// kept as it is, as if it were dropped. So is an error, which carries a user's code.
+    #[cold]
+    fn keep(self, result: Result<()>) {
+        crate::process::end_child(result.is_err());
+        std::mem::forget(self);
+        std::mem::forget(result);
     }
 
     /// Does the work of a started command that [needs no

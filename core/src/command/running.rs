@@ -18,13 +18,15 @@ thread_local! {
     static INNERMOST: Cell<*const Frame> = const { Cell::new(null()) };
 }
 
-/// Leaves the innermost command when it is dropped, also by a panic.
+/// Leaves the innermost command when it is dropped, also by a panic. The code may have forked this
+/// process.
 struct Leave(*const Frame);
 
 impl Drop for Leave {
     #[inline]
     fn drop(&mut self) {
         INNERMOST.set(self.0);
+        crate::process::end_child(std::thread::panicking());
     }
 }
 

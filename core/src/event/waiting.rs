@@ -370,8 +370,9 @@ impl<'a> Waiter<'a> {
         self.is_refused() || self.has_happened()
     }
 
+    /// True also in a child of `fork` that a command has made which was run inside of this wait.
     fn is_refused(&self) -> bool {
-        self.whole().watch.refusal.get().is_some()
+        self.whole().watch.refusal.get().is_some() || crate::process::is_forked()
     }
 
     fn has_happened(&self) -> bool {
@@ -410,6 +411,7 @@ impl<'a> Waiter<'a> {
         }
         match self.watch.refusal.get() {
             Some(error) if !self.has_happened() => Err(error.clone()),
+            None if crate::process::is_forked() && !self.has_happened() => crate::process::check(),
             _ => Ok(()),
         }
     }

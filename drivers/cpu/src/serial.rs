@@ -38,6 +38,7 @@ use quipu_scheduler::error::{Error, Result};
 use quipu_scheduler::event::{Joiner, Waiter, is_waiting, may_wait, replace_joiner, works_alone};
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
+use quipu_scheduler::process::is_forked;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{Command, DeviceProperties, Driver};
 use quipu_threads::{Start, UsualArithmetic};
@@ -265,9 +266,10 @@ impl SerialDriver {
         let busy = Busy::enter();
         let running = Running;
         // One after another, without recursion: commands that a command makes ready join the end of
-        // the list.
-        while let Some(command) =
-            READY.with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front))
+        // the list. A child of `fork` that one has made runs no others.
+        while !is_forked()
+            && let Some(command) =
+                READY.with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front))
         {
             run(command);
         }

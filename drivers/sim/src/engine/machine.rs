@@ -28,7 +28,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use quipu_scheduler::panics::drop_panic;
-use quipu_scheduler::process::or_end;
+use quipu_scheduler::process::{is_forked, or_end};
 
 use super::command::{Command, CommandId, KernelId, Notice};
 use super::configuration::{Configuration, ConfigurationError, DeviceId, SpaceId};
@@ -157,6 +157,11 @@ impl Shared {
                 state.stepper = Some(me);
                 drop(state);
                 let worked = work.run();
+                if is_forked() {
+                    // The work has made this child, where another thread may have had the lock.
+                    std::mem::forget((worked, discarded));
+                    return Some(Progress::Moved);
+                }
                 let mut state = self.lock();
                 state.stepper = None;
                 state.simulation.finish(worked);

@@ -13,6 +13,8 @@ mod destructors;
 mod empty;
 mod endings;
 mod failure;
+#[cfg(unix)]
+mod forks;
 mod graphs;
 mod hazards;
 mod in_place;
@@ -70,6 +72,8 @@ pub fn suite() -> Vec<Case> {
         rows::cases(),
         endings::cases(),
         refusals::cases(),
+        #[cfg(unix)]
+        forks::cases(),
         scale::cases(),
     ]
     .concat();

@@ -12,6 +12,7 @@ use super::{CURRENT, Hooks, NO_ROUTE, Worker};
 use quipu_scheduler::Priority;
 use quipu_scheduler::command::slab;
 use quipu_scheduler::driver::InlineExecutor;
+use quipu_scheduler::process::is_forked;
 use quipu_threads::UsualArithmetic;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +102,8 @@ impl Worker {
         let _usual = UsualArithmetic::enter();
         let start = Instant::now();
         let mut count = 0;
-        while self.has_role() {
+        // A child of `fork` that one of them has made runs no others.
+        while self.has_role() && !is_forked() {
             let next = match self.next.take() {
                 0 => self.any_of_deque().unwrap_or(0),
                 next => next,

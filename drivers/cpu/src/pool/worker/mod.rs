@@ -33,6 +33,7 @@ use idle::SearchState;
 use quipu_scheduler::command::is_inside_command;
 use quipu_scheduler::command::{Gather, Publisher, ReadySink, ToDrivers, replace_publisher, slab};
 use quipu_scheduler::event::{Joiner, Waiter, replace_joiner};
+use quipu_scheduler::process::is_forked;
 use quipu_scheduler::queue::route_to;
 use quipu_scheduler::{Command, Priority};
 use std::cell::{Cell, RefCell};
@@ -323,8 +324,11 @@ impl Worker {
         self.deque().take_shared(&self.habit, near)
     }
 
-    /// Moves all tasks at hand to places that all workers reach.
+    /// Moves all tasks at hand to places that all workers reach. A child of `fork` has none of them.
     fn leave_nothing(&self) {
+        if is_forked() {
+            return;
+        }
         self.offer_gathered();
         let mut left = self.next.take();
         loop {
