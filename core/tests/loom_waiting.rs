@@ -145,7 +145,7 @@ mod progress;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use notify::{NotifyList, Tag};
-use observers::{Action, Observer, Observers};
+use observers::{Action, Key, Observer, Observers, ToFire};
 use progress::{Progress, Watcher};
 use std::sync::Arc;
 use sync::{AtomicU8, AtomicU32, Ordering};
@@ -394,12 +394,14 @@ impl Event {
 
     /// Registers an observer, as `observe` does; one that is told that the event is over tells
     /// itself.
-    fn observe(&self, number: usize) {
+    fn observe(&self, number: usize) -> Option<Key> {
         // SAFETY: the models keep their events.
-        if let Err(others) = unsafe { self.observers.add(&self.notify, &self.all[number]) } {
-            self.tell_all(&others);
+        let added = unsafe { self.observers.add(&self.notify, &self.all[number]) };
+        let tell = |others: &ToFire| {
+            self.tell_all(others);
             self.tell(number);
-        }
+        };
+        added.inspect_err(tell).ok()
     }
 
     /// Ends the command, as `broadcast_dropped` does.
@@ -448,13 +450,13 @@ fn observers_against_an_end() {
 fn who_is_taken_out_is_told_once_at_most() {
     loom::model(|| {
         let event = Event::new();
-        event.observe(0);
+        let key = event.observe(0).unwrap();
         let ender = {
             let event = event.clone();
             thread::spawn(move || event.end())
         };
         // SAFETY: the models keep their events.
-        unsafe { event.observers.remove(&event.all[0]) };
+        unsafe { event.observers.remove(key) };
         event.observe(1);
         ender.join().unwrap();
         assert!(event.times_told(0) <= 1);
@@ -469,13 +471,13 @@ fn who_is_taken_out_is_told_once_at_most() {
 fn who_was_taken_out_is_not_told() {
     loom::model(|| {
         let event = Event::new();
-        event.observe(0);
+        let key = event.observe(0).unwrap();
         let other = {
             let event = event.clone();
             thread::spawn(move || event.observe(1))
         };
         // SAFETY: the models keep their events.
-        unsafe { event.observers.remove(&event.all[0]) };
+        unsafe { event.observers.remove(key) };
         event.end();
         other.join().unwrap();
         assert_eq!([0, 1].map(|number| event.times_told(number)), [0, 1]);

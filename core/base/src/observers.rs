@@ -4,6 +4,7 @@
 //! An event gets a list when it is first observed; the list is one entry of the event's notify
 //! list. An observer can be taken out again at any time (a future that is dropped, the losers of a
 //! `when_any`). So a long-lived event that is observed again and again keeps nothing of the past.
+//! The list gives each observer a [key](Key) to be found by, as there may be many of them.
 //!
 //! 1. The first to observe makes the list, publishes it by an exchange, and then
 //!    pushes it onto the notify list. Others find it, and add themselves.
@@ -168,7 +169,7 @@ impl Observers {
     ///
     /// # Safety
     /// The event is referred to by the caller, and so is not freed.
-    pub unsafe fn add(&self, notify: &NotifyList, observer: &Arc<Observer>) -> Result<(), ToFire> {
+    pub unsafe fn add(&self, notify: &NotifyList, observer: &Arc<Observer>) -> Result<Key, ToFire> {
         let mut list = self.0.load(Ordering::Acquire);
         if list.is_null() {
             let fresh = Box::into_raw(Box::new(ObserverList::new()));
@@ -197,18 +198,19 @@ impl Observers {
             }
         }
         // SAFETY: alive as above.
-        let is_added = unsafe { (*list).add(observer) };
-        if is_added { Ok(()) } else { Err(ToFire::new()) }
+        let added = unsafe { (*list).add(observer) };
+        added.ok_or_else(ToFire::new)
     }
 
     /// Takes an observer out, if it is there.
     ///
     /// # Safety
     /// As [`Observers::add`].
-    pub unsafe fn remove(&self, observer: &Arc<Observer>) {
+    pub unsafe fn remove(&self, key: Key) {
         // SAFETY: the caller's reference keeps the list.
         if let Some(list) = unsafe { self.0.load(Ordering::Acquire).as_ref() } {
-            list.remove(observer);
+            // Dropped with the list unlocked: its action is a user's code.
+            drop(list.remove(key));
         }
     }
 
@@ -246,7 +248,7 @@ struct ObserverList {
 #[derive(Default)]
 struct Inner {
     closed: bool,
-    observers: ToFire,
+    entries: Entries,
 }
 
 impl ObserverList {
@@ -257,33 +259,129 @@ impl ObserverList {
         }
     }
 
-    /// Adds an observer; false if the event is over, in which case it was not
-    /// added.
-    fn add(&self, observer: &Arc<Observer>) -> bool {
+    /// Adds an observer; `None` if the event is over, in which case it was not added.
+    fn add(&self, observer: &Arc<Observer>) -> Option<Key> {
         let mut inner = lock(&self.inner);
-        if inner.closed {
-            return false;
-        }
-        inner.observers.push(observer.clone());
-        true
+        (!inner.closed).then(|| inner.entries.add(observer.clone()))
     }
 
     /// Takes an observer out, if it is there.
-    fn remove(&self, observer: &Arc<Observer>) {
-        let mut inner = lock(&self.inner);
-        if let Some(index) = inner
-            .observers
-            .iter()
-            .position(|o| Arc::ptr_eq(o, observer))
-        {
-            inner.observers.swap_remove(index);
-        }
+    fn remove(&self, key: Key) -> Option<Arc<Observer>> {
+        lock(&self.inner).entries.remove(key)
     }
 
     /// Closes the list; gives the observers that are to be told.
     fn close(&self) -> ToFire {
-        let mut inner = lock(&self.inner);
-        inner.closed = true;
-        std::mem::take(&mut inner.observers)
+        let entries = {
+            let mut inner = lock(&self.inner);
+            inner.closed = true;
+            std::mem::take(&mut inner.entries)
+        };
+        entries.all.into_iter().filter_map(|(_, one)| one).collect()
+    }
+}
+
+/// The observer's place in the list of its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u64);
+
+/// Observers in the order in which they were added, by ascending keys.
+///
+/// An observer is found by a binary search for its key. One that is taken out leaves its place
+/// empty, and the places are closed up once most of them are. So a removal takes a step for each
+/// doubling of their number, and a constant number of moves on average.
+#[derive(Default)]
+struct Entries {
+    all: SmallVec<[(Key, Option<Arc<Observer>>); 2]>,
+    /// The number of empty places.
+    empty: usize,
+    /// The number of observers that were added.
+    added: u64,
+}
+
+impl Entries {
+    fn add(&mut self, observer: Arc<Observer>) -> Key {
+        let key = Key(self.added);
+        self.added += 1;
+        self.all.push((key, Some(observer)));
+        key
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Arc<Observer>> {
+        let place = self.all.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        let removed = self.all[place].1.take()?;
+        self.empty += 1;
+        if 2 * self.empty > self.all.len() {
+            self.all.retain(|(_, observer)| observer.is_some());
+            self.empty = 0;
+        }
+        Some(removed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn observer() -> Arc<Observer> {
+        Observer::new(Action::Nothing)
+    }
+
+    /// The observers that are to be told, and no more places than twice their number.
+    fn assert_holds(entries: &Entries, model: &[(Key, Arc<Observer>)]) {
+        let held = entries.all.iter().filter_map(|(_, held)| held.as_ref());
+        assert!(
+            held.map(Arc::as_ptr)
+                .eq(model.iter().map(|(_, one)| Arc::as_ptr(one)))
+        );
+        assert!(entries.all.len() <= 2 * model.len());
+    }
+
+    #[test]
+    fn observers_are_those_of_a_plain_list_in_its_order() {
+        let (mut entries, mut model) = (Entries::default(), Vec::new());
+        let mut random = 1_u64;
+        let mut removed = Vec::new();
+        for step in 0..10_000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let choice = (random >> 33) as usize;
+            // It grows at first, and shrinks later.
+            let adds = choice % 10 < if step < 5_000 { 6 } else { 4 };
+            if adds || model.is_empty() {
+                let fresh = observer();
+                model.push((entries.add(fresh.clone()), fresh));
+            } else {
+                let (key, one) = model.remove((choice >> 8) % model.len());
+                assert!(entries.remove(key).is_some_and(|it| Arc::ptr_eq(&it, &one)));
+                removed.push(key);
+            }
+            assert_holds(&entries, &model);
+        }
+        assert!(removed.into_iter().all(|key| entries.remove(key).is_none()));
+        assert_holds(&entries, &model);
+    }
+
+    /// So many that a removal which looks at each of them does not end within a test's time.
+    #[test]
+    fn many_observers_are_taken_out_in_any_order() {
+        const COUNT: usize = 200_000;
+        /// Prime, so that its multiples come to each.
+        const STRIDE: usize = 7_919;
+        let one = observer();
+        let orders: [fn(usize) -> usize; 3] = [
+            |index| index,
+            |index| COUNT - 1 - index,
+            |index| index * STRIDE % COUNT,
+        ];
+        for order in orders {
+            let mut entries = Entries::default();
+            let keys: Vec<Key> = (0..COUNT).map(|_| entries.add(one.clone())).collect();
+            for index in 0..COUNT {
+                assert!(entries.remove(keys[order(index)]).is_some());
+            }
+            assert_holds(&entries, &[]);
+        }
     }
 }

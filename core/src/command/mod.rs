@@ -57,7 +57,7 @@ pub(crate) use finish::{broadcast, dependant_of, fail, notify_each, poison};
 pub(crate) use serve::resolve as resolve_watchers;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::observers::Observer;
+use crate::observers::{Key, Observer};
 use crate::panics::quietly;
 use crate::sync::prefetch_for_writing;
 use notify::Closed;
@@ -329,21 +329,23 @@ pub(crate) fn discard(error: Error) {
     run_destructors(|| drop(error));
 }
 
-/// Registers an observer with an event; false if the event is already over.
-pub(crate) fn observe(slot: NonNull<Slot>, observer: &Arc<Observer>) -> bool {
+/// Registers an observer with an event; `None` if the event is already over.
+pub(crate) fn observe(slot: NonNull<Slot>, observer: &Arc<Observer>) -> Option<Key> {
     // SAFETY: the caller holds a reference.
     let s = unsafe { slot.as_ref() };
     // SAFETY: as above.
-    let Err(others) = (unsafe { s.observers.add(&s.notify, observer) }) else {
-        return true;
-    };
-    tell(others);
-    call_back();
-    false
+    match unsafe { s.observers.add(&s.notify, observer) } {
+        Ok(key) => Some(key),
+        Err(others) => {
+            tell(others);
+            call_back();
+            None
+        }
+    }
 }
 
 /// Takes an observer out again.
-pub(crate) fn unobserve(slot: NonNull<Slot>, observer: &Arc<Observer>) {
+pub(crate) fn unobserve(slot: NonNull<Slot>, key: Key) {
     // SAFETY: the caller holds a reference.
-    unsafe { slot.as_ref().observers.remove(observer) };
+    unsafe { slot.as_ref().observers.remove(key) };
 }

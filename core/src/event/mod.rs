@@ -21,7 +21,7 @@ use crate::command::{EventId, Phase, call_at_once, fire, observe, release, retai
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush_demand::FlushDemand;
 use crate::notify::Closed;
-use crate::observers::{Action, Observer};
+use crate::observers::{Action, Key, Observer};
 use crate::queue::flush::flush_for;
 use crate::queue::place::Place;
 use clock::Deadline;
@@ -56,7 +56,7 @@ const _: () = assert!(
 );
 
 enum Registration {
-    Slot(Arc<Observer>),
+    Slot(Arc<Observer>, Key),
     Queue(Arc<Observer>, (u64, u64)),
 }
 
@@ -365,16 +365,17 @@ impl Event {
                 .observe(end, observer)
                 .map(|key| Registration::Queue(observer.clone(), key));
         }
-        observe(self.slot_pointer(), observer).then(|| Registration::Slot(observer.clone()))
+        observe(self.slot_pointer(), observer).map(|key| Registration::Slot(observer.clone(), key))
     }
 
+    /// Takes an observer out again.
     fn unregister(&self, registration: &Registration) {
         if crate::process::is_forked() {
             // Another thread may have had the list's lock, and nobody is told of anything here.
             return;
         }
         match registration {
-            Registration::Slot(observer) => unobserve(self.slot_pointer(), observer),
+            Registration::Slot(_, key) => unobserve(self.slot_pointer(), *key),
             Registration::Queue(_, key) => {
                 if let Some(queue) = self.queue() {
                     queue.unwatch(*key);
@@ -450,7 +451,8 @@ impl Future for Event {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(registration) = &self.registration {
-            let (Registration::Slot(observer) | Registration::Queue(observer, _)) = &**registration;
+            let (Registration::Slot(observer, _) | Registration::Queue(observer, _)) =
+                &**registration;
             if !observer.fired() {
                 if !self.is_complete() {
                     // In a child of fork another thread may have had the observer's lock.
