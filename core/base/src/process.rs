@@ -11,9 +11,9 @@
 //! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other
 //!    says that something is lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So
 //!    an enqueue pays nothing.
-//! 3. A task or a callback may fork, and so one of Quipu's own threads may be the one that the child
-//!    has. It goes on in that user's code. There is nothing for it to do afterwards, so the process
-//!    ends with it ([`end_child`]).
+//! 3. A task or a callback may fork, and so one of Quipu's own threads may be the one that the
+//!    child has. It goes on in that user's code. There is nothing for it to do afterwards, so the
+//!    process ends with it ([`end_child`]).
 
 use crate::error::{ErrorKind, Result};
 #[cfg(all(unix, not(miri)))]
@@ -82,9 +82,9 @@ fn refuse() -> Result<()> {
     .into())
 }
 
-/// Ends such a child if the calling thread is one that Quipu has started. Called where a user's code
-/// has returned, or has panicked: the status is 0, or the 101 of a program that panics. No handler
-/// of exits is called. A vendor's would wait for threads that are not here.
+/// Ends such a child if the calling thread is one that Quipu has started. Called where a user's
+/// code has returned, or has panicked: the status is 0, or the 101 of a program that panics. No
+/// handler of exits is called. A vendor's would wait for threads that are not here.
 #[inline]
 pub fn end_child(has_panicked: bool) {
     if is_forked() && quipu_threads::is_own() {

@@ -521,7 +521,8 @@ fn take_callback() -> Option<Arc<Observer>> {
     }
 }
 
-/// Takes the first of the wakers that were noted, but for others'. All are kept in a child of `fork`.
+/// Takes the first of the wakers that were noted, but for others'. All are kept in a child of
+/// `fork`.
 fn take_waker() -> Option<Arc<Observer>> {
     if crate::process::is_forked() {
         return None;

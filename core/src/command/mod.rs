@@ -215,8 +215,8 @@ impl Command {
         }
     }
 
-    /// A child of `fork` comes here if the command's code has forked it, and goes on. The command is
-    /// kept as it is, as if it were dropped. So is an error, which carries a user's code.
+    /// A child of `fork` comes here if the command's code has forked it, and goes on. The command
+    /// is kept as it is, as if it were dropped. So is an error, which carries a user's code.
     #[cold]
     fn keep(self, result: Result<()>) {
         crate::process::end_child(result.is_err());

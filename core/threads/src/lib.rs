@@ -80,8 +80,8 @@ pub fn is_own() -> bool {
 }
 
 /// Has the calling thread's next [park](std::thread::park) return at once when this is dropped. For
-/// calls that may park a program's thread: another thread may unpark it meanwhile for reasons of the
-/// program's own, and the call would take note of that in the program's place.
+/// calls that may park a program's thread: another thread may unpark it meanwhile for reasons of
+/// the program's own, and the call would take note of that in the program's place.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct LeaveUnparked(());

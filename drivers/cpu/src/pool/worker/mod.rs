@@ -324,7 +324,8 @@ impl Worker {
         self.deque().take_shared(&self.habit, near)
     }
 
-    /// Moves all tasks at hand to places that all workers reach. A child of `fork` has none of them.
+    /// Moves all tasks at hand to places that all workers reach. A child of `fork` has none of
+    /// them.
     fn leave_nothing(&self) {
         if is_forked() {
             return;
