@@ -9,7 +9,8 @@ use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::{Event, Queue, Request, UserEvent};
 use std::panic::resume_unwind;
 use std::process;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 cases! {
     Anything:
@@ -36,20 +37,29 @@ impl Parent {
         process::id() == self.0
     }
 
-    /// Forks, and tells the parent of the child. The child panics, or returns.
-    fn fork(self, panics: bool, tell: &Sender<libc::pid_t>) {
+    /// Forks, and tells the parent of the child, by an atomic: a child that dropped a channel's end
+    /// could wait for the channel's lock. The child panics, or returns.
+    fn fork(self, panics: bool, tell: &AtomicI32) {
         // SAFETY: the child calls Quipu alone, which takes care of that.
         match unsafe { libc::fork() } {
             -1 => panic!("{}", std::io::Error::last_os_error()),
             0 => {
-                // SAFETY: the call takes a number. It ends a child that hangs.
-                unsafe { libc::alarm(60) };
+                // It ends a child that hangs, also on a thread that takes no signals.
+                // SAFETY: a set that is made whole before it is used, and a number.
+                unsafe {
+                    let mut alarm = std::mem::zeroed();
+                    libc::sigemptyset(&raw mut alarm);
+                    libc::sigaddset(&raw mut alarm, libc::SIGALRM);
+                    let unblock = libc::SIG_UNBLOCK;
+                    libc::pthread_sigmask(unblock, &raw const alarm, std::ptr::null_mut());
+                    libc::alarm(60);
+                }
                 if panics {
                     // No hook is called, which might wait for a lock.
                     resume_unwind(Box::new("in a child"));
                 }
             }
-            child => tell.send(child).unwrap(),
+            child => tell.store(child, Ordering::SeqCst),
         }
     }
 
@@ -108,7 +118,8 @@ fn forks(
     for (panics, waits) in [(false, false), (false, true), (true, false), (true, true)] {
         let stage = Stage::new(fixture);
         let (queue, gate, parent) = (stage.in_order(), UserEvent::new(), Parent::new());
-        let (tell, told) = channel();
+        let child = Arc::new(AtomicI32::new(0));
+        let tell = child.clone();
         let fork = Box::new(move || parent.fork(panics, &tell));
         let event = begin(&queue, &[gate.event()], fork);
         let behind = follower(&queue, parent);
@@ -121,7 +132,10 @@ fn forks(
         }
         queue.flush();
         parent.end_child(panics, &Ok(()));
-        assert_ends(told.recv().unwrap(), panics);
+        while child.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert_ends(child.load(Ordering::SeqCst), panics);
         let waited = event.wait();
         parent.end_child(panics, &waited);
         waited.unwrap();
