@@ -220,6 +220,10 @@ fn options_and_results_are_values() {
 }
 
 /// The place of the best element, as programs look for it; ends of ranges.
+#[allow(
+    clippy::double_ended_iterator_last,
+    reason = "kernels have no `next_back`"
+)]
 #[kernel(crate = quipu_kernel)]
 fn best_places(_acc: &impl Accelerator<1>, x: &[i32], z: &[f32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
