@@ -238,7 +238,7 @@ kernel void sorted(global const float *x, global float *y, int at) {
         &["side by side"],
     );
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
+    if std::arch::is_x86_feature_detected!("avx512vl") {
         says(
             &text,
             "line 24: the numbers of a vector are read from a place each",

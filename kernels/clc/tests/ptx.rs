@@ -404,7 +404,7 @@ fn operations_on_all_vectors_of_integers_become_ptx() {
                 })
                 .collect();
             let kernel = format!(
-                "kernel void k(global {kind} *y, global const {kind} *x, global const {kind} *z, size_t n) {{
+                "kernel void k(global {kind} *y, global const {kind} *x, global const {kind} *z, ulong n) {{
                     size_t i = get_global_id(0); {vector} a = vload{size}(i, x), b = vload{size}(i, z);
                     {stores} }}"
             );
