@@ -110,7 +110,7 @@ fn a_few_numbers_are_chosen_from_in_registers() {
                 small[at >> 3 & 7] ^= (short)at;
             }
             ulong sum = 0;
-            for (int k = 0; k < 6; k++) sum = sum * 31 + sums[k] + (ulong)both[k / 3][k % 3];
+            for (int k = 0; k < 6; k++) sum = sum * 31 + sums[k] + convert_ulong_sat(both[k / 3][k % 3]);
             for (int k = 0; k < 8; k++) sum = sum * 31 + (ushort)small[k];
             out[x] = sum;
         }",
