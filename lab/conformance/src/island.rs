@@ -14,6 +14,7 @@ use quipu_scheduler::operation::{Migration, Operation};
 use quipu_scheduler::{
     Command, DeviceKind, DeviceProperties, Driver, Error, MemorySpace, RawArgument, SpaceId,
 };
+use quipu_threads::Start as _;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
@@ -40,7 +41,7 @@ impl IslandDriver {
                 let (lane, commands) = channel::<Command>();
                 std::thread::Builder::new()
                     .name(format!("island-{island}"))
-                    .spawn(move || {
+                    .start(move || {
                         refuse_waits(Some(
                             "an island runs one command at a time; return before you wait",
                         ));
