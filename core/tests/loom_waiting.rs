@@ -437,7 +437,9 @@ fn observers_against_an_end() {
             },
         ];
         event.end();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
         assert_eq!([0, 1].map(|number| event.times_told(number)), [1, 1]);
         // SAFETY: nobody looks at it any more.
         unsafe { event.observers.free() };
