@@ -51,7 +51,7 @@ const NEVER: &str = "
     trailing_ones trailing_zeros trunc uniform_elements unsigned_abs unwrap_or unwrap_or_default
     unwrap_or_else warp_active_mask warp_all warp_any warp_ballot warp_shuffle warp_shuffle_down
     warp_shuffle_up warp_shuffle_xor warp_size wrapping_abs wrapping_add wrapping_mul
-    wrapping_neg wrapping_pow wrapping_shl wrapping_shr wrapping_sub zip
+    wrapping_neg wrapping_pow wrapping_shl wrapping_shr wrapping_sub zip zip_behind
 ";
 
 /// Faults that std's own code may find natively: it names no line of the caller.
