@@ -232,8 +232,8 @@ fn check() {
         queue.wait().unwrap();
         println!("{driver} has told");
     }
-    // What nobody asked for is told a moment after its end, by the thread that has ended it. The
-    // process is not to overtake these: threads end after their driver.
+    // The thread that ends a command prints its error a moment later, if nobody asks for it. The
+    // process waits for these threads. They end after their driver.
     drop((context, pool, machine));
     while threads() > before {
         std::thread::yield_now();

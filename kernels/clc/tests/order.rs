@@ -239,7 +239,7 @@ fn text() -> String {
 enum Memory {
     /// It is the same.
     Same,
-    /// It is the same, of which the launch does not know how much there is.
+    /// The memory is the same, and the launch does not know its size.
     OfUnknownSize,
     /// That of the second one begins before that of the first one, and goes on into it.
     Overlapping,

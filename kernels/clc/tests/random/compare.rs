@@ -94,8 +94,7 @@ fn sizes(program: &Program) -> [usize; 4] {
     [items, 5 * items, items, 5]
 }
 
-/// What the last two arguments are, `own` and `same`: two names of one memory in every other
-/// program.
+/// The last two arguments, `own` and `same`. In every other program they name the same memory.
 fn own(program: &Program, out: *mut c_void) -> [*mut c_void; 2] {
     let [items, ..] = sizes(program);
     let bytes = 16 * items;

@@ -115,8 +115,8 @@ pub fn compared<T: KernelValue>(one: Expr<T>, other: Expr<T>) -> Expr<Ordering> 
     place::field(order_of(value(one), value(other)), "Some.0", None)
 }
 
-/// The first or the second of two, of which the first comes if a comparison of the second with it
-/// holds.
+/// Chooses one of two values: the first if the comparison of the second with the first holds, and
+/// the second otherwise.
 #[track_caller]
 fn first_if<T: KernelValue>(one: Expr<T>, other: Expr<T>, than: BinaryOperation) -> Expr<T> {
     let location = Location::caller();

@@ -26,7 +26,7 @@ pub struct Own;
 #[derive(Debug)]
 pub struct Numbered;
 
-/// A share of which an item does not tell with which others it goes together.
+/// A share whose items cannot be matched with the items of another.
 #[derive(Debug)]
 pub struct Apart;
 
